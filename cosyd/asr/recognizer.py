@@ -1,0 +1,75 @@
+"""What every recogniser looks like to the rest of the daemon.
+
+Two families. A *segment* recogniser turns a whole piece of audio into text (Moonshine, Whisper); partials
+are made by asking it again with more audio. A *streaming* recogniser keeps a state per stream and grows
+its text as audio comes (transducers, CTC).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.types import Backend, Transcript
+
+Audio = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class SegmentRequest:
+    """One piece of audio to decode: float32 mono in ±1 at 16 kHz; ``prompt`` are tokens already committed,
+    which the result begins with."""
+
+    audio: Audio
+    prompt: tuple[int, ...] = ()
+
+
+class Recognizer(Protocol):
+    """Common to both families."""
+
+    family: Literal["segment", "streaming"]
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def backend(self) -> Backend: ...
+
+    def warm_up(self) -> None:
+        """Run once, so that the first utterance is as fast as the thousandth."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SegmentRecognizer(Recognizer, Protocol):
+    """Whole pieces of audio."""
+
+    @property
+    def limit_s(self) -> float:
+        """Longest piece that the model takes, in seconds."""
+        ...
+
+    def transcribe(self, requests: Sequence[SegmentRequest]) -> list[Transcript]:
+        """Decode a batch. Raises InferenceError when the network fails."""
+        ...
+
+
+class StreamingRecognizer(Recognizer, Protocol):
+    """Cached state in slots; a batch may mix streams at different positions."""
+
+    def open(self) -> int:
+        """A free slot, reset."""
+        ...
+
+    def accept(self, slots: Sequence[int], audio: Sequence[Audio]) -> list[Transcript]:
+        """Feed new samples to these slots; the text of each so far."""
+        ...
+
+    def finish(self, slot: int) -> Transcript:
+        """Flush the tail as the model demands, give the final text, free the slot."""
+        ...

@@ -1,0 +1,180 @@
+"""The configuration: one frozen model a section. Each key has its unit in its name, a default, bounds, a
+sentence of description, and is *live* (a reload applies it) or *restart* (a reload only names it).
+
+``etc/cosyd.yaml`` is generated from this file (`cosyd config show --defaults`); a test keeps them equal.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+def live(default: Any, description: str, **bounds: Any) -> Any:
+    """A key that a reload applies at once."""
+    return Field(default, description=description, json_schema_extra={"reload": "live"}, **bounds)
+
+
+def restart(default: Any, description: str, **bounds: Any) -> Any:
+    """A key that takes effect at the next start."""
+    return Field(default, description=description, json_schema_extra={"reload": "restart"}, **bounds)
+
+
+class Section(BaseModel):
+    """Unknown keys are errors, values are immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+
+
+class SourceConfig(Section):
+    """One source of audio. Sources are added, removed and changed live; a changed source is reopened."""
+
+    name: Name = live("mic", "Name in topics and commands: lower-case letters, digits, - and _.")
+    type: Literal["portaudio", "pyaudio", "file", "pipe"] = live("portaudio", "Where the audio comes from.")
+    device: str | int | None = live(
+        None,
+        "portaudio/pyaudio: index, exact name or part of the name of the device; null is the default input.",
+    )
+    path: str | None = live(None, "file: the recording; pipe: a FIFO, or - for standard input.")
+    rate_hz: int | None = live(
+        None, "Rate to open at; null takes the device's own. pipe: required.", ge=8_000, le=192_000
+    )
+    channels: int | None = live(
+        None, "Channels to open; null takes all the device has (at most 32).", ge=1, le=32
+    )
+    format: Literal["auto", "s16", "s24", "s32", "f32"] = live(
+        "auto", "Sample format; auto tries s16, then others."
+    )
+    channel_map: tuple[int, ...] | None = live(
+        None, "Which channels (from 0) the recogniser hears; null is all of them."
+    )
+    mix: Literal["first", "mean"] = live("mean", "How the mapped channels become one.")
+    realtime: bool = live(True, "file: at the recording's pace; false: as fast as it can be processed.")
+    loop: bool = live(False, "file: start over at the end.")
+    buffer_s: float = live(30.0, "Seconds of audio that the ring keeps.", ge=2, le=600)
+    block_ms: int = live(10, "portaudio/pyaudio: length of a device block.", ge=2, le=100)
+    stale_ms: int = live(
+        800, "A device that delivers nothing for so long counts as unplugged.", ge=100, le=60_000
+    )
+    reopen_ms: int = live(500, "Pause between attempts to open a device that is away.", ge=50, le=60_000)
+    muted: bool = live(False, "Start muted: captured, but neither recognised nor published.")
+
+
+class FrontendConfig(Section):
+    """From device channels to the signals that the VAD and the recogniser hear."""
+
+    remove_dc: bool = restart(True, "Remove the constant part of the signal (20 Hz high-pass).")
+    denoise: Literal["off", "dtln"] = restart(
+        "dtln", "Noise suppression model; off saves about 2 % of a core."
+    )
+    vad_input: Literal["raw", "denoised"] = restart("raw", "Which signal the VAD hears.")
+    asr_input: Literal["raw", "denoised", "blend"] = restart("blend", "Which signal the recogniser hears.")
+    blend: float = restart(0.5, "blend: share of the denoised signal, the rest is raw.", ge=0, le=1)
+    max_streams: int = restart(8, "Most sources at a time.", ge=1, le=256)
+
+
+class VadConfig(Section):
+    """Voice activity: when someone speaks."""
+
+    threshold: float = live(0.6, "Speech starts when the probability reaches this.", gt=0, lt=1)
+    release: float | None = live(
+        None, "Speech ends when it falls below this; null is threshold - 0.15.", gt=0, lt=1
+    )
+    min_speech_ms: int = live(96, "Shorter bursts are not speech.", ge=0, le=5_000)
+    min_silence_ms: int = live(200, "Shorter pauses do not end speech.", ge=0, le=5_000)
+
+
+class EndpointConfig(Section):
+    """When an utterance is over. All times are audio time."""
+
+    silence_ms: int = live(800, "Silence that ends an utterance.", ge=100, le=10_000)
+    short_speech_ms: int = live(400, "Speech shorter than this is very short ...", ge=0, le=5_000)
+    short_silence_ms: int = live(1_200, "... and is ended by this much silence instead.", ge=100, le=10_000)
+    no_speech_ms: int = live(
+        5_000, "An utterance in which nothing is recognised for so long is dropped.", ge=500, le=60_000
+    )
+    longest_ms: int = live(
+        25_000, "Longest utterance; it is split at the best pause before that.", ge=2_000, le=60_000
+    )
+    preroll_ms: int = live(300, "Audio kept from before speech was noticed.", ge=0, le=2_000)
+
+
+class AsrConfig(Section):
+    """Recognition."""
+
+    model: str = restart("moonshine-tiny-en", "Name of the model; `cosyd models list` shows them.")
+    threads: int = restart(1, "Threads of one inference.", ge=1, le=64)
+    partial_ms: int = live(
+        300, "Pause between partial results while someone speaks; 0 is none.", ge=0, le=10_000
+    )
+    hotwords: tuple[str, ...] = live((), "Phrases to favour, each optionally ending in `:score`.")
+
+
+class PublishConfig(Section):
+    """Results, on ZeroMQ."""
+
+    endpoint: str | None = restart(None, "Address of the events; null is ipc:// in paths.runtime.")
+    high_water: int = restart(2_000, "Messages kept for a slow subscriber before it loses some.", ge=10)
+    level_ms: int = live(200, "Pause between level messages; 0 is none.", ge=0, le=10_000)
+    journal_max_age_h: float = live(168.0, "Finals older than this are forgotten.", gt=0)
+    journal_max_mb: int = live(64, "Size at which the oldest finals are forgotten.", ge=1)
+    curve: bool = restart(False, "Encrypt TCP and admit only clients whose keys are in paths.keys.")
+
+
+class ControlConfig(Section):
+    """Commands, on ZeroMQ."""
+
+    endpoint: str | None = restart(None, "Address of the commands; null is ipc:// in paths.runtime.")
+
+
+class MetricsConfig(Section):
+    """Prometheus."""
+
+    enabled: bool = restart(False, "Serve metrics over HTTP.")
+    host: str = restart("127.0.0.1", "Address to serve on.")
+    port: int = restart(9_464, "Port to serve on; 0 takes any.", ge=0, le=65_535)
+
+
+class GpuConfig(Section):
+    """Where the networks run."""
+
+    backend: Literal["auto", "cuda", "cpu"] = restart(
+        "auto", "auto uses a GPU that is there and says why not."
+    )
+    require_gpu: bool = restart(False, "Fail the start rather than run on the CPU.")
+
+
+class LogConfig(Section):
+    """The log, on standard error or in the journal."""
+
+    level: Literal["debug", "info", "warning", "error"] = live("info", "Least important message to log.")
+
+
+class PathsConfig(Section):
+    """Folders; null is the system's for root, the XDG ones otherwise (see docs/configuration.md)."""
+
+    models: str | None = restart(None, "Models.")
+    state: str | None = restart(None, "The journal of finals.")
+    cache: str | None = restart(None, "What can be made again: compiled engines.")
+    runtime: str | None = restart(None, "Sockets.")
+    keys: str | None = restart(None, "CURVE keys.")
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    sources: tuple[SourceConfig, ...] = live((SourceConfig(),), "Sources of audio.", min_length=1)
+    frontend: FrontendConfig = FrontendConfig()
+    vad: VadConfig = VadConfig()
+    endpoint: EndpointConfig = EndpointConfig()
+    asr: AsrConfig = AsrConfig()
+    publish: PublishConfig = PublishConfig()
+    control: ControlConfig = ControlConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    gpu: GpuConfig = GpuConfig()
+    log: LogConfig = LogConfig()
+    paths: PathsConfig = PathsConfig()

@@ -1,0 +1,194 @@
+"""Data that crosses between the parts of the daemon: plain, frozen, picklable.
+
+Indices called ``sample`` count frames in the *source clock*: the frame index of the source's ring, at the
+device's rate, which never goes back, gaps included. Seconds called ``start``/``end`` are the same clock
+divided by the device's rate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+# --- capture -> daemon ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DeviceOpened:
+    """The source delivers. ``channel_count`` etc. are what the device really gives, not what was asked."""
+
+    sample: int
+    device: str
+    rate_hz: int
+    channels: int
+    format: str
+    reopened: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceLost:
+    """The source stopped delivering at ``sample``. ``reason`` is one line for people."""
+
+    sample: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class GapRecorded:
+    """``frames`` frames, from ``sample`` on, never existed: the clock went on while nothing was captured."""
+
+    sample: int
+    frames: int
+
+
+@dataclass(frozen=True)
+class SourceEnded:
+    """A file or pipe reached its end at ``sample``; nothing follows."""
+
+    sample: int
+
+
+@dataclass(frozen=True)
+class CaptureProgress:
+    """Sent at least once a second while the capture worker is alive and turning.
+
+    ``drift_ppm``: how much faster (+) the device's clock runs than the machine's monotonic clock; None
+    until there is enough to tell. ``capturing`` is False while the device is away.
+    """
+
+    sample: int
+    capturing: bool
+    overruns: int
+    lost_frames: int
+    drift_ppm: float | None = None
+
+
+CaptureEvent = DeviceOpened | DeviceLost | GapRecorded | SourceEnded | CaptureProgress
+
+# --- recognition ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word with its times in seconds of the source clock and its confidence in 0..1."""
+
+    w: str
+    start: float
+    end: float
+    conf: float | None = None
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What a recogniser says of one piece of audio. ``tokens`` are the model's own ids."""
+
+    text: str
+    tokens: tuple[int, ...] = ()
+    conf: float | None = None
+    words: tuple[Word, ...] = ()
+
+
+EndReason = Literal[
+    "silence",  # endpoint.silence_ms of silence after speech
+    "silence_short",  # endpoint.short_silence_ms of silence after very short speech
+    "longest",  # endpoint.longest_ms reached; split at the best pause before it
+    "no_speech",  # the gate opened, but nothing was recognised for endpoint.no_speech_ms
+    "device_lost",  # the device went away in the middle
+    "gap",  # audio was lost in the middle
+    "end_of_stream",  # a file or pipe ended
+    "muted",  # the source was muted
+    "shutdown",  # the daemon stops
+]
+
+
+@dataclass(frozen=True)
+class SpeechStarted:
+    """The gate opened. ``sample`` is where speech began (before the pre-roll is added)."""
+
+    sample: int
+    utt: int
+
+
+@dataclass(frozen=True)
+class SpeechEnded:
+    """The gate closed. ``sample`` is where speech ended."""
+
+    sample: int
+    utt: int
+
+
+@dataclass(frozen=True)
+class Partial:
+    """Text so far. ``stable`` is the prefix of ``text`` that no later message of this utterance changes."""
+
+    utt: int
+    text: str
+    stable: str
+    start_sample: int
+    end_sample: int
+    conf: float | None = None
+
+
+@dataclass(frozen=True)
+class Final:
+    """The text of a whole utterance. ``text`` may be empty (nothing was recognised); then it is not published.
+
+    ``resume_sample``: everything before it is settled; a recogniser that starts afresh begins here.
+    """
+
+    utt: int
+    text: str
+    start_sample: int
+    end_sample: int
+    reason: EndReason
+    resume_sample: int
+    conf: float | None = None
+    words: tuple[Word, ...] = ()
+    more: bool = False  # the utterance was split: its continuation follows without a pause
+
+
+RecognitionEvent = SpeechStarted | SpeechEnded | Partial | Final
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a restarted recogniser takes up a source again, so that each utterance is published once.
+
+    ``sample``: read the ring from here (None: from the live edge). ``utt``: number of the utterance
+    that is open or comes next. ``opened``: its start was published already. ``stable``: its committed
+    prefix.
+    """
+
+    sample: int | None = None
+    utt: int = 1
+    opened: bool = False
+    stable: str = ""
+
+
+@dataclass(frozen=True)
+class Level:
+    """Loudness of one stretch of a source: dBFS per channel, and the VAD's last probability."""
+
+    sample: int
+    rms_db: tuple[float, ...]
+    peak_db: tuple[float, ...]
+    vad_prob: float = 0.0
+    clipped: bool = False
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Which implementation a stage runs on, and why that one."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """A condition worth telling. ``severity``: info, warning, error. ``code`` is stable, for machines."""
+
+    code: str
+    severity: Literal["info", "warning", "error"]
+    message: str
+    details: dict[str, object] = field(default_factory=dict)
