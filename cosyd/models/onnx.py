@@ -1,0 +1,105 @@
+"""ONNX Runtime, behind one function: the only place that imports it, and it does so on first use.
+
+What ONNX Runtime raises becomes ModelDamaged (a file it cannot load) or InferenceError (a network that
+failed while running, with the shapes it was given and the device).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from cosyd.errors import InferenceError, ModelDamaged, ModelError, ModelMissing
+
+Array = NDArray[Any]
+
+_LOG_ERRORS_ONLY = 3
+
+
+def _runtime_errors() -> tuple[type[Exception], ...]:
+    """All that ONNX Runtime throws; its exceptions have no base class of their own."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    names = (
+        "EPFail Fail InvalidArgument InvalidGraph InvalidProtobuf ModelLoaded NoModel NoSuchFile "
+        "NotImplemented RuntimeException"
+    )
+    known = (getattr(state, name, None) for name in names.split())
+    return (*(kind for kind in known if kind is not None), RuntimeError, ValueError)
+
+
+class Network:
+    """A loaded network. ``session`` is ONNX Runtime's own, for what ``run`` does not cover."""
+
+    def __init__(self, name: str, session: Any, errors: tuple[type[Exception], ...]) -> None:
+        self.name = name
+        self.session = session
+        self.device = str(session.get_providers()[0]).removesuffix("ExecutionProvider")
+        self.inputs: tuple[str, ...] = tuple(i.name for i in session.get_inputs())
+        self.outputs: tuple[str, ...] = tuple(o.name for o in session.get_outputs())
+        self._errors = errors
+
+    def run(self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None) -> list[Array]:
+        """Arrays by input name -> the named outputs (all of them by default), in that order."""
+        try:
+            return self.session.run(outputs, feeds)  # type: ignore[no-any-return]
+        except self._errors as error:
+            raise InferenceError(self._describe(feeds, error)) from error
+
+    def _describe(self, feeds: Mapping[str, Array], error: Exception) -> str:
+        shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in feeds.items())
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        return f"{self.name} failed on {self.device} with {shapes}: {reason}"
+
+
+def _options(threads: int, arena: bool) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = _LOG_ERRORS_ONLY
+    # Between two blocks there are 32 ms of nothing to do; a thread that spins there burns a core for it.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    options.enable_cpu_mem_arena = arena
+    options.enable_mem_pattern = arena
+    return options
+
+
+def open_session(
+    model: Path | bytes,
+    *,
+    threads: int = 1,
+    providers: Sequence[str] = ("CPUExecutionProvider",),
+    arena: bool = True,
+    name: str | None = None,
+) -> Network:
+    """Load a network from a file, or from the bytes of one (then ``name`` it, for messages).
+
+    ``arena``: keep freed memory for the next run, which pays for networks of fixed shape. Switch it off
+    where shapes vary: the arena keeps a piece of every size it has ever seen and grows.
+    """
+    label = name or (model.name if isinstance(model, Path) else "network")
+    if isinstance(model, Path) and not model.is_file():
+        raise ModelMissing(f"{model}: not there; run: cosyd models pull")
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ModelError(f"onnxruntime cannot be imported ({error}); run: pip install onnxruntime") from error
+    missing = set(providers) - set(onnxruntime.get_available_providers())
+    if missing:
+        raise ModelError(f"this onnxruntime has no {', '.join(sorted(missing))}")
+    errors = _runtime_errors()
+    source = os.fspath(model) if isinstance(model, Path) else model
+    try:
+        session = onnxruntime.InferenceSession(source, _options(threads, arena), providers=list(providers))
+    except errors as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelDamaged(f"{label}: cannot be loaded: {reason}; run: cosyd models verify") from error
+    return Network(label, session, errors)

@@ -1,0 +1,111 @@
+"""Models on disk: ``ROOT/NAME/FILE``, verified against the registry.
+
+A name that is an existing folder (written as a path, with a separator) is a user's own model and taken as it
+is: there is nothing to verify it against.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from cosyd.errors import ModelDamaged, ModelError, ModelMissing
+from cosyd.models.registry import ModelFile, lookup
+
+_READ_BYTES = 1 << 20
+
+
+def sha256_of(path: Path) -> str:
+    """Hex sha256 of a file's content."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_READ_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def check_file(path: Path, file: ModelFile, remedy: str) -> None:
+    """Raise unless ``path`` is exactly ``file``: ModelMissing, or ModelDamaged with what is wrong with it."""
+    try:
+        size = path.stat().st_size
+        if size != file.size:
+            how = "truncated" if size < file.size else "too long"
+            raise ModelDamaged(f"{path}: {size:,} bytes instead of {file.size:,}: {how}; {remedy}")
+        digest = sha256_of(path)
+    except FileNotFoundError as error:
+        raise ModelMissing(f"{path}: not there; {remedy}") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+    if digest != file.sha256:
+        raise ModelDamaged(f"{path}: sha256 {digest[:12]}… instead of {file.sha256[:12]}…: damaged; {remedy}")
+
+
+def is_folder(name: str) -> bool:
+    """Whether ``name`` is a path to a user's own model rather than a name of the registry."""
+    return os.sep in name and Path(name).expanduser().is_dir()
+
+
+class ModelStore:
+    """The folder that holds the models. Costs nothing to make and need not exist yet."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, name: str) -> Path:
+        """Folder of a model, there or not. Raises ModelMissing for a name that nobody knows."""
+        if is_folder(name):
+            return Path(name).expanduser()
+        return self.root / lookup(name).name
+
+    def file(self, name: str, file: str) -> Path:
+        """Path of one file of a model, unverified."""
+        return self.path(name) / file
+
+    def installed(self, name: str) -> bool:
+        """Whether all files are there in the right size; content is not read."""
+        folder = self.path(name)
+        if is_folder(name):
+            return True
+        return all(_size(folder / file.name) == file.size for file in lookup(name).files)
+
+    def verify(self, name: str) -> None:
+        """Raise unless every file has the pinned size and sha256.
+
+        Reads everything each time: 45 MB take about 35 ms with the processor's sha instructions, less
+        than loading them does, and a damaged file is found before it does harm.
+        """
+        folder = self.path(name)
+        if is_folder(name):
+            return
+        remedy = f"run: cosyd models pull {name}"
+        if not folder.is_dir():
+            raise ModelMissing(f"model {name} is not in {self.root}; {remedy}")
+        for file in lookup(name).files:
+            check_file(folder / file.name, file, remedy)
+
+    def require(self, name: str) -> Path:
+        """The folder of a model that has just been verified."""
+        self.verify(name)
+        return self.path(name)
+
+    def remove(self, name: str) -> bool:
+        """Delete a model of the registry; False when it was not there. A user's own folder is left alone."""
+        if is_folder(name):
+            raise ModelError(f"{name}: a folder of your own; delete it yourself")
+        folder = self.root / lookup(name).name
+        if not folder.exists():
+            return False
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise ModelError(f"{folder}: cannot be removed: {error.strerror}") from error
+        return True
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None

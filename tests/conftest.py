@@ -1,0 +1,38 @@
+"""Fixtures that any test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def models_dir() -> Path:
+    """The folder of pulled models, ``NAME/FILE`` below it; skips when one of cosyd's own is not there.
+
+    ``COSYD_MODELS_DIR`` names it, else it is the default of ``paths.models``.
+    """
+    from cosyd.config.paths import Paths
+    from cosyd.config.schema import PathsConfig
+    from cosyd.models.registry import MODELS
+    from cosyd.models.store import ModelStore
+
+    named = os.environ.get("COSYD_MODELS_DIR")
+    root = Path(named) if named else Paths.resolve(PathsConfig()).models
+    missing = [name for name in MODELS if not ModelStore(root).installed(name)]
+    if missing:
+        pytest.skip(f"models not pulled into {root}: run cosyd models pull {' '.join(missing)}")
+    return root
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Recordings of speech and noise beside the repository; skips when they are not there."""
+    folder = REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}")
+    return folder
