@@ -213,7 +213,6 @@ def _download_files(model: Model, folder: Path, progress: Progress) -> None:
     folder.mkdir()
     done = 0
     for file in model.files:
-        before = done
         report = partial(_report, progress, model, done)
         _download(file, folder / file.name, report)
         check_file(folder / file.name, file, "the address delivers another version")
