@@ -21,11 +21,16 @@ Audio = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class SegmentRequest:
-    """One piece of audio to decode: float32 mono in ±1 at 16 kHz; ``prompt`` are tokens already committed,
-    which the result begins with."""
+    """One piece of audio to decode: float32 mono in ±1 at 16 kHz.
+
+    ``prompt``: words already promised to the listener; the result's text begins with them, at a word
+    boundary. ``draft``: tokens that an earlier result on a shorter piece of the same audio had; they only
+    save time, a recogniser may check them instead of finding them one by one, and never change the result.
+    """
 
     audio: Audio
-    prompt: tuple[int, ...] = ()
+    prompt: str = ""
+    draft: tuple[int, ...] = ()
 
 
 class Recognizer(Protocol):
