@@ -83,7 +83,7 @@ missing_for_tests() {
     has pactl || echo pulseaudio-utils
     has_alsa_pulse || echo libasound2-plugins
     has systemd-nspawn || echo systemd-container
-    has dbus-daemon || echo dbus
+    has nsenter || echo util-linux
 }
 
 as_root() {

@@ -1,4 +1,4 @@
-"""Run pytest with the given arguments and close with one line: how many tests passed, failed, were skipped."""
+"""Run pytest with the given arguments; close with one line: how many passed, failed, were skipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def summary(report: Path) -> str:
     total, failures, errors, skipped = (
         int(suite.get(key, "0")) for key in ("tests", "failures", "errors", "skipped")
     )
-    return f"tests: {total - failures - errors - skipped} passed, {failures + errors} failed, {skipped} skipped"
+    return (
+        f"tests: {total - failures - errors - skipped} passed, {failures + errors} failed, {skipped} skipped"
+    )
 
 
 def main(arguments: list[str]) -> int:
