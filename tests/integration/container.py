@@ -102,7 +102,7 @@ def _overlay() -> Iterator[Path]:
 
 
 def _let_through(root: Path, path: Path) -> None:
-    """Open the way to ``path`` for everybody, in the overlay only: homes and temporary folders may be 0700."""
+    """Open the way to ``path`` for everybody, in the overlay only; homes are often 0700."""
     for folder in path.parents:
         inside = root / str(folder).lstrip("/")
         if inside.is_dir():
