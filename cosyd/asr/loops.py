@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 REPEATS = 3  # people do say things twice
-LOOPED_TOKENS = 9  # ... and short things three times ("no, no, no"): one token is a loop from 9 on, two from 5
+LOOPED_TOKENS = (
+    9  # ... and short things three times ("no, no, no"): one token is a loop from 9 on, two from 5
+)
 LONGEST_PERIOD = 32  # tokens; a longer phrase that returns is a refrain
 
 

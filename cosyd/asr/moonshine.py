@@ -39,7 +39,11 @@ TOKENS_PER_S = 6.5  # the model's authors' bound on what fits into a second of E
 TOKENS_MARGIN = 8  # so that very short clips can end on their own
 LIMIT_S = 30.0  # the decoder was trained on 194 positions: 30 s at 6.5 tokens/s
 SHORTEST = FRAME.rate_hz // 10  # below 0.1 s the encoder's convolutions have too little to chew on
-_ENCODER_FILE, _DECODER_FILE, _VOCABULARY_FILE = "encoder_model.ort", "decoder_model_merged.ort", "tokenizer.bin"
+_ENCODER_FILE, _DECODER_FILE, _VOCABULARY_FILE = (
+    "encoder_model.ort",
+    "decoder_model_merged.ort",
+    "tokenizer.bin",
+)
 
 
 class Session(Protocol):
@@ -110,7 +114,7 @@ class _Decoder:
     def _run(
         self, tokens: Sequence[int], past: Mapping[str, Array], outputs: list[str], *, use_cache: bool
     ) -> list[Array]:
-        feeds = {
+        feeds: dict[str, Array] = {
             "input_ids": np.array([tokens], np.int64),
             "use_cache_branch": np.array([use_cache]),
             **self._fixed,
@@ -126,10 +130,15 @@ def _present(name: str) -> str:
 class Moonshine:
     """A SegmentRecognizer. Not for several threads at a time."""
 
-    family: Literal["segment"] = "segment"
+    family: Literal["segment", "streaming"] = "segment"
 
     def __init__(
-        self, name: str, encoder: Session, decoder: Session, vocabulary: Tokenizer, shape: tuple[int, int] = (8, 36)
+        self,
+        name: str,
+        encoder: Session,
+        decoder: Session,
+        vocabulary: Tokenizer,
+        shape: tuple[int, int] = (8, 36),
     ) -> None:
         """``shape``: the decoder's attention heads and the size of each; (8, 36) is tiny's."""
         self._name = name
@@ -184,7 +193,10 @@ class Moonshine:
         return self._transcript(self._decode(decoder, prompt, most + len(prompt), forced=True))
 
     def _encode(self, audio: Audio) -> Array:
-        feeds = {"input_values": audio[None], "attention_mask": np.ones((1, audio.size), np.int64)}
+        feeds: dict[str, Array] = {
+            "input_values": audio[None],
+            "attention_mask": np.ones((1, audio.size), np.int64),
+        }
         return self._encoder.run(feeds)[0]
 
     def _decode(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ class Tokenizer:
     def _encode_word(self, word: str) -> list[int]:
         parts = [character.encode() for character in word]
         while len(parts) > 1:
-            ranks = [self._rank.get(a + b, len(self)) for a, b in zip(parts, parts[1:], strict=False)]
+            ranks = [self._rank.get(a + b, len(self)) for a, b in pairwise(parts)]
             best = min(range(len(ranks)), key=ranks.__getitem__)
             if ranks[best] == len(self):
                 break

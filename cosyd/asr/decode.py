@@ -1,0 +1,47 @@
+"""A piece of audio to be decoded, on its way from a listener to the recogniser and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.types import EndReason, Transcript
+
+DecodeKind = Literal["partial", "speculative", "final"]
+
+
+@dataclass(frozen=True, eq=False)
+class Decode:
+    """``audio`` float32 [n] at 16 kHz covers ``start_sample`` to ``end_sample`` of the source clock.
+
+    ``id`` grows with every request of a listener. ``blocks``: length in front-end blocks. ``slack_s``: how
+    long, in audio time, the result can wait (a speculative final is not needed before the endpoint).
+    ``prompt`` and ``draft`` as in SegmentRequest. ``reason`` is a final's.
+    """
+
+    id: int
+    source: str
+    utt: int
+    kind: DecodeKind
+    audio: NDArray[np.float32]
+    start_sample: int
+    end_sample: int
+    blocks: int
+    slack_s: float = 0.0
+    prompt: str = ""
+    draft: tuple[int, ...] = ()
+    reason: EndReason | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DecodeResult:
+    """``transcript`` or, when the recogniser failed, ``error``. Times in seconds of the wall clock."""
+
+    decode: Decode
+    transcript: Transcript | None
+    error: str | None
+    waited_s: float
+    decode_s: float

@@ -1,0 +1,402 @@
+"""The listener of one source: from blocks of audio with a speech probability to utterances with text.
+
+A pure state machine: no thread, no clock, no network. The owner feeds blocks in (`accept`), hands the
+`Decode` requests that come out to a recogniser, and brings the results back (`decoded`, `failed`).
+
+::
+
+    blocks ──► gate ──► utterance ──► endpoint ──► final
+                            │  every partial_ms: Decode(partial) ──► Partial, stable prefix grows
+                            └─ half of the endpoint silence: Decode(speculative) ──► is the final, if nobody
+                                                                                 speaks before the endpoint
+
+What a final hears ends a fixed ``tail`` after speech, so the speculative result *is* the final result. It is
+promised that: each utterance has exactly one Final; finals come in order and their audio does not overlap;
+the stable prefix of an utterance never changes, in its Final neither.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.asr.decode import Decode, DecodeKind
+from cosyd.asr.doubt import doubtful
+from cosyd.asr.endpoint import EndpointRules, best_pause
+from cosyd.asr.gate import Gate, GateChange
+from cosyd.asr.stable import StablePrefix, keep_promise
+from cosyd.asr.utterance import (
+    ONSET_MS,
+    Block,
+    Closing,
+    Utterance,
+    concatenate,
+    find_onset,
+    level_db,
+)
+from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
+from cosyd.spec import FRAME
+from cosyd.types import (
+    Checkpoint,
+    EndReason,
+    Final,
+    Partial,
+    RecognitionEvent,
+    SpeechEnded,
+    SpeechStarted,
+    Transcript,
+)
+
+Action = Decode | RecognitionEvent
+
+LIMIT_S = 30.0  # of a recogniser that names none
+
+
+class Listener:
+    """See the module. ``checkpoint``: where a listener that is gone had come to."""
+
+    def __init__(
+        self,
+        vad: VadConfig,
+        endpoint: EndpointConfig,
+        asr: AsrConfig,
+        rate_hz: int,
+        checkpoint: Checkpoint | None = None,
+        *,
+        source: str = "",
+        limit_s: float = LIMIT_S,
+    ) -> None:
+        """``rate_hz`` is the source's; ``limit_s`` the longest audio that the recogniser takes."""
+        checkpoint = checkpoint or Checkpoint()
+        self._source = source
+        self._block_samples = FRAME.block * rate_hz / FRAME.rate_hz
+        self._limit_ms = limit_s * 1000
+        self._gate = Gate(vad)
+        self._kept: deque[Block] = deque()  # pre-roll; bounded by _trim
+        self._utterance: Utterance | None = None
+        self._closing: deque[Closing] = deque()  # bounded by the decode queue, which makes its owner wait
+        self._next_utt = checkpoint.utt
+        self._next_id = 0
+        self._expected: int | None = None  # source clock of the next block
+        self._resume = checkpoint if checkpoint.opened else None
+        self._settled = checkpoint.sample
+        self._told_speech = checkpoint.opened  # SpeechStarted is out, its SpeechEnded is not
+        self.reconfigure(vad, endpoint, asr)
+
+    def reconfigure(self, vad: VadConfig, endpoint: EndpointConfig, asr: AsrConfig) -> None:
+        """Take a new configuration from the next block on; an open utterance goes on."""
+        self._gate.configure(vad)
+        self._rules = EndpointRules(endpoint, self._limit_ms)
+        self._partials = asr.partial_ms > 0
+        # Without partials the rule no_speech still has to ask now and then what has been said.
+        self._partial_blocks = FRAME.blocks(asr.partial_ms) if self._partials else self._rules.no_speech
+        self._onset_blocks = FRAME.blocks(ONSET_MS)
+        self._keep = self._rules.preroll + self._onset_blocks + FRAME.blocks(vad.min_speech_ms) + 1
+
+    @property
+    def pending(self) -> int:
+        """Utterances that have ended and wait for their result."""
+        return len(self._closing)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Where to take up if this listener were gone now."""
+        unsettled = self._closing[0].utterance if self._closing else self._utterance
+        if unsettled is not None:
+            start = unsettled.blocks[0].sample
+            return Checkpoint(start, unsettled.number, True, unsettled.stable.text)
+        if self._resume is not None:
+            return self._resume
+        start_kept = self._kept[0].sample if self._kept else self._settled
+        return Checkpoint(start_kept, self._next_utt)
+
+    # --- audio in -----------------------------------------------------------------------------------
+
+    def accept(self, sample: int, audio: NDArray[np.float32], vad_prob: float) -> list[Action]:
+        """One block of ``FRAME.block`` samples whose first has index ``sample`` in the source clock."""
+        actions = self.finish("gap") if self._jumped(sample) else []
+        change = self._gate.accept(vad_prob)
+        end = sample + round(self._block_samples)
+        self._expected = end
+        audio = np.array(audio, np.float32)  # a copy: the caller's buffer is its own
+        block = Block(sample, end, audio, vad_prob, self._gate.run > 0, level_db(audio))
+        if self._utterance is None and self._resume is not None:
+            self._reopen(block, self._resume)
+        elif self._utterance is None:
+            self._kept.append(block)
+        else:
+            self._utterance.blocks.append(block)
+        actions += self._follow_gate(change)
+        self._trim()
+        if self._utterance is not None:
+            actions += self._advance(self._utterance)
+        return actions
+
+    def _jumped(self, sample: int) -> bool:
+        return self._expected is not None and abs(sample - self._expected) > self._block_samples / 2
+
+    def _trim(self) -> None:
+        while len(self._kept) > self._keep:
+            self._kept.popleft()
+
+    def _follow_gate(self, change: GateChange | None) -> list[Action]:
+        if change is GateChange.OPENED:
+            return self._speech_started()
+        utterance = self._utterance
+        if utterance is not None and self._gate.is_open and self._gate.run:
+            utterance.voiced(1)
+        if change is GateChange.CLOSED and utterance is not None:
+            return self._speech_ended(utterance)
+        return []
+
+    def _speech_started(self) -> list[Action]:
+        run = self._gate.run
+        if self._utterance is None:
+            self._utterance = self._open(run)
+        else:
+            self._utterance.voiced(run)
+        utterance = self._utterance
+        first = len(utterance.blocks) - run
+        sample = utterance.start_sample if utterance.speech <= run else utterance.blocks[first].sample
+        if self._told_speech:
+            return []
+        self._told_speech = True
+        return [SpeechStarted(sample, utterance.number)]
+
+    def _speech_ended(self, utterance: Utterance) -> list[Action]:
+        if not self._told_speech:
+            return []
+        self._told_speech = False
+        return [SpeechEnded(utterance.end_sample, utterance.number)]
+
+    def _open(self, run: int) -> Utterance:
+        kept = list(self._kept)
+        self._kept.clear()
+        onset = find_onset(kept, run, self._onset_blocks)
+        utterance = Utterance(self._number(), kept[onset].sample, kept[max(0, onset - self._rules.preroll) :])
+        utterance.voiced(run)
+        return utterance
+
+    def _reopen(self, block: Block, checkpoint: Checkpoint) -> None:
+        """Go on with the utterance of a listener that is gone; its audio comes once more, from its start."""
+        self._resume = None
+        preroll = round(self._rules.preroll * self._block_samples)
+        stable = StablePrefix(checkpoint.stable)
+        self._utterance = Utterance(self._number(), block.sample + preroll, [block], stable)
+        self._utterance.grace = self._keep  # speech that the gate had noticed needs as long once more
+
+    def _number(self) -> int:
+        self._next_utt += 1
+        return self._next_utt - 1
+
+    # --- what to decode, and when -------------------------------------------------------------------
+
+    def _advance(self, utterance: Utterance) -> list[Action]:
+        undecided = self._gate.undecided
+        reason = self._rules.decide(utterance.progress)
+        if reason in ("silence", "silence_short") and undecided:
+            reason = None
+        if reason == "longest" and self._gate.is_open:
+            return self._split(utterance)
+        if reason is not None:
+            return self._end(utterance, reason, min(len(utterance.blocks), self._cut(utterance)))
+        if not undecided and self._may_speculate(utterance):
+            return [self._speculate(utterance)]
+        if self._gate.is_open and len(utterance.blocks) - utterance.asked >= self._partial_blocks:
+            return [self._ask_partial(utterance)]
+        return []
+
+    def _cut(self, utterance: Utterance) -> int:
+        """Position where the audio of a final ends if nobody speaks any more."""
+        return utterance.speech_end + self._rules.tail
+
+    def _may_speculate(self, utterance: Utterance) -> bool:
+        return (
+            not self._gate.is_open
+            and utterance.quiet >= self._rules.tail
+            and not self._speculated(utterance)
+            and utterance.failed_cut != self._cut(utterance)
+        )
+
+    def _speculated(self, utterance: Utterance) -> bool:
+        """Whether the newest speculation is on what the final would hear as things stand."""
+        speculation = utterance.speculation
+        return speculation is not None and speculation.blocks == self._cut(utterance)
+
+    def _speculate(self, utterance: Utterance) -> Decode:
+        slack = (self._rules.tail * FRAME.block_ms) / 1000
+        decode = self._request(utterance, "speculative", self._cut(utterance), slack_s=slack)
+        utterance.speculation, utterance.speculated = decode, None
+        return decode
+
+    def _ask_partial(self, utterance: Utterance) -> Decode:
+        utterance.asked = len(utterance.blocks)
+        return self._request(utterance, "partial", utterance.asked)
+
+    def _request(
+        self,
+        utterance: Utterance,
+        kind: DecodeKind,
+        position: int,
+        *,
+        slack_s: float = 0.0,
+        padding: int = 0,
+        reason: EndReason | None = None,
+    ) -> Decode:
+        self._next_id += 1
+        blocks = utterance.blocks[:position]
+        return Decode(
+            id=self._next_id,
+            source=self._source,
+            utt=utterance.number,
+            kind=kind,
+            audio=concatenate(blocks, padding),
+            start_sample=blocks[0].sample,
+            end_sample=blocks[-1].end,
+            blocks=position,
+            slack_s=slack_s,
+            prompt=utterance.stable.text,
+            draft=utterance.transcript.tokens,
+            reason=reason,
+        )
+
+    # --- ends -----------------------------------------------------------------------------------------
+
+    def finish(self, reason: EndReason) -> list[Action]:
+        """End the open utterance now, whole; the next block may come from anywhere in the source clock.
+
+        Audio that ends before the usual tail is followed by silence: models lose the last word otherwise.
+        """
+        utterance = self._utterance
+        actions: list[Action] = []
+        if utterance is not None:
+            everything = len(utterance.blocks)
+            cut = everything if self._gate.undecided else min(everything, self._cut(utterance))
+            actions = self._end(utterance, reason, cut)
+        self._gate.reset()
+        self._kept.clear()
+        self._settled = self._expected if self._expected is not None else self._settled
+        self._expected = None
+        self._resume = None
+        return actions
+
+    def _split(self, utterance: Utterance) -> list[Action]:
+        """Cut at the best pause; the rest is the beginning of the next utterance, without a break."""
+        first = max(1, self._rules.longest - self._rules.split_window, utterance.stable.until)
+        first = min(first, len(utterance.blocks) - 1)
+        window = utterance.blocks[first:]
+        position = first + best_pause([b.prob for b in window], [b.level_db for b in window])
+        utterance.speech_end = min(utterance.speech_end, position)
+        rest = utterance.blocks[position:]
+        actions = self._close(utterance, "longest", position, more=True)
+        sample = rest[0].sample if rest else utterance.blocks[-1].end
+        del utterance.blocks[position:]
+        self._utterance = Utterance(self._number(), sample, rest)
+        self._utterance.recount()
+        self._told_speech = True
+        return [*actions, SpeechStarted(sample, self._utterance.number)]
+
+    def _end(self, utterance: Utterance, reason: EndReason, position: int) -> list[Action]:
+        """The audio up to ``position`` is the utterance; what follows is kept as pre-roll."""
+        if reason == "no_speech":
+            position = len(utterance.blocks)
+        if self._gate.is_open:
+            self._gate.reset()  # the next utterance needs a beginning of its own
+        self._kept.extend(utterance.blocks[position:])
+        actions = self._close(utterance, reason, position, more=False)
+        del utterance.blocks[position:]
+        self._utterance = None
+        return actions
+
+    def _close(self, utterance: Utterance, reason: EndReason, position: int, *, more: bool) -> list[Action]:
+        actions = self._speech_ended(utterance)
+        resume_sample = utterance.sample_at(position)
+        closing = Closing(utterance, None, reason, utterance.end_sample, resume_sample, more)
+        self._closing.append(closing)
+        if reason == "no_speech" and utterance.most_words == 0:
+            closing.transcript = Transcript("")
+        elif utterance.speculation is not None and utterance.speculation.blocks == position and not more:
+            closing.decode, closing.transcript = utterance.speculation, utterance.speculated
+        else:
+            padding = 0 if more else (self._cut(utterance) - position) * FRAME.block
+            closing.decode = self._request(utterance, "final", position, padding=padding, reason=reason)
+            actions.append(closing.decode)
+        return actions + list(self._release())
+
+    # --- results in -------------------------------------------------------------------------------------
+
+    def decoded(self, decode: Decode, transcript: Transcript) -> list[RecognitionEvent]:
+        """The result of a request. Those that nobody waits for any more come to nothing."""
+        for closing in self._closing:
+            if closing.decode is decode:
+                closing.transcript = transcript
+                return self._release()
+        utterance = self._utterance
+        if utterance is None or utterance.number != decode.utt or decode.id <= utterance.newest:
+            return []
+        return self._heard(utterance, decode, transcript)
+
+    def failed(self, decode: Decode) -> list[RecognitionEvent]:
+        """The recogniser could not do it. A final falls back on the newest partial: better than nothing."""
+        for closing in self._closing:
+            if closing.decode is decode:
+                closing.transcript = closing.utterance.transcript
+                return self._release()
+        if self._utterance is not None and self._utterance.speculation is decode:
+            self._utterance.speculation = None  # asked for anew at the endpoint
+            self._utterance.failed_cut = decode.blocks
+        return []
+
+    def _heard(self, utterance: Utterance, decode: Decode, transcript: Transcript) -> list[RecognitionEvent]:
+        utterance.newest = decode.id
+        if decode is utterance.speculation:
+            utterance.speculated = transcript
+        if doubtful(transcript, utterance.speech):
+            transcript = Transcript("")
+        before = (utterance.transcript.text, utterance.stable.text)
+        utterance.heard(decode, transcript)
+        if not self._partials:
+            return []
+        # A final that is under way was asked to begin with what is stable now: nothing may be added.
+        if not self._speculated(utterance):
+            freeze = self._rules.longest - self._rules.split_window
+            utterance.stable.add(decode.blocks, transcript.text, freeze)
+        return self._partial(utterance, decode, before)
+
+    def _partial(
+        self, utterance: Utterance, decode: Decode, before: tuple[str, str]
+    ) -> list[RecognitionEvent]:
+        stable = utterance.stable.text
+        text = keep_promise(stable, utterance.transcript.text)
+        if not text or (utterance.transcript.text, stable) == before:
+            return []
+        conf = utterance.transcript.conf
+        return [Partial(utterance.number, text, stable, utterance.start_sample, decode.end_sample, conf)]
+
+    def _release(self) -> list[RecognitionEvent]:
+        """Finals whose results are there, in the order of their utterances."""
+        finals: list[RecognitionEvent] = []
+        while self._closing and self._closing[0].transcript is not None:
+            closing = self._closing.popleft()
+            self._settled = closing.resume_sample
+            finals.append(_final(closing, closing.transcript))
+        return finals
+
+
+def _final(closing: Closing, transcript: Transcript | None) -> Final:
+    utterance = closing.utterance
+    if transcript is None or doubtful(transcript, utterance.speech):
+        transcript = Transcript("")
+    return Final(
+        utt=utterance.number,
+        text=keep_promise(utterance.stable.text, transcript.text),
+        start_sample=utterance.start_sample,
+        end_sample=closing.end_sample,
+        reason=closing.reason,
+        resume_sample=closing.resume_sample,
+        conf=transcript.conf,
+        words=transcript.words,
+        more=closing.more,
+    )

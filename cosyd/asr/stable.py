@@ -1,0 +1,96 @@
+"""The stable prefix: words that have been promised and never change again.
+
+Partial results agree on their beginnings and differ at their ends. A word becomes stable when every partial
+of the last ``AGREE_MS`` of audio says the same up to and including it (local agreement, Macháček et al.
+2023, over a time instead of two results, so that it means the same at any cadence), and ``HOLD_BACK`` more
+words had followed it already in the first of them: words near the end lack context and flip most.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from cosyd.spec import FRAME
+
+AGREE_MS = 900
+HOLD_BACK = 2
+_HISTORY = 64  # partials kept; AGREE_MS at one a block is 29
+
+
+def split_words(text: str) -> list[str]:
+    return text.split()
+
+
+def common_prefix(a: list[str], b: list[str]) -> int:
+    """How many words two texts share from the beginning."""
+    for i, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return i
+    return min(len(a), len(b))
+
+
+def _key(word: str) -> str:
+    return "".join(c for c in word.lower() if c.isalnum())
+
+
+def _edit_costs(promised: list[str], words: list[str]) -> list[int]:
+    """Edit distance of ``promised`` to each beginning of ``words``: element j, to the first j words."""
+    row = list(range(len(words) + 1))
+    for i, a in enumerate(promised, start=1):
+        diagonal, row[0] = row[0], i
+        for j, b in enumerate(words, start=1):
+            change = diagonal + (_key(a) != _key(b))
+            diagonal, row[j] = row[j], min(change, row[j] + 1, row[j - 1] + 1)
+    return row
+
+
+def keep_promise(promised: str, text: str) -> str:
+    """``text``, its beginning replaced by what was promised, where it says something else.
+
+    The part of ``text`` that stands for the promised words is the beginning most like them.
+    """
+    old, new = split_words(promised), split_words(text)
+    if new[: len(old)] == old:
+        return " ".join(new)
+    costs = _edit_costs(old, new)
+    best = min(range(len(costs)), key=lambda j: (costs[j], abs(j - len(old))))
+    return " ".join(old + new[best:])
+
+
+class StablePrefix:
+    """Of one utterance. ``text`` only ever grows, by whole words."""
+
+    def __init__(self, text: str = "") -> None:
+        self._words = split_words(text)
+        self._until = 0
+        self._history: deque[tuple[int, list[str]]] = deque(maxlen=_HISTORY)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self._words)
+
+    @property
+    def until(self) -> int:
+        """Position in the utterance before which all stable words were spoken."""
+        return self._until
+
+    def add(self, blocks: int, text: str, freeze: int) -> None:
+        """A partial over the first ``blocks`` blocks of the utterance.
+
+        Words first seen after block ``freeze`` are not promised: a long utterance may be cut from there on,
+        and a promised word must be on this side of the cut.
+        """
+        words = split_words(text)
+        self._history.append((blocks, words))
+        since = blocks - FRAME.blocks(AGREE_MS)
+        while len(self._history) > 1 and self._history[1][0] <= since:
+            self._history.popleft()
+        first_blocks, first = self._history[0]
+        if len(self._history) < 2 or first_blocks > min(since, freeze):
+            return
+        agreed = min(common_prefix(first, other) for _, other in self._history)
+        self._promise(first[: max(0, min(agreed, len(first) - HOLD_BACK))], first_blocks)
+
+    def _promise(self, words: list[str], until: int) -> None:
+        if len(words) > len(self._words) and words[: len(self._words)] == self._words:
+            self._words, self._until = words, until

@@ -1,0 +1,132 @@
+"""An open utterance: its audio, block by block, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.asr.decode import Decode
+from cosyd.asr.endpoint import Progress
+from cosyd.asr.stable import StablePrefix, split_words
+from cosyd.types import EndReason, Transcript
+
+Audio = NDArray[np.float32]
+_SILENT = 1e-10  # mean square of digital silence: -100 dB instead of minus infinity
+
+
+class Block(NamedTuple):
+    """One front-end block: source clock of its first sample and of the one after its last."""
+
+    sample: int
+    end: int
+    audio: Audio
+    prob: float
+    voiced: bool
+    level_db: float
+
+
+def level_db(audio: Audio) -> float:
+    return 10.0 * float(np.log10(np.mean(np.square(audio), dtype=np.float64) + _SILENT))
+
+
+@dataclass
+class Utterance:
+    """``blocks`` from the pre-roll on. Positions in it are numbers of blocks."""
+
+    number: int
+    start_sample: int  # where speech began, after the pre-roll
+    blocks: list[Block]
+    stable: StablePrefix = field(default_factory=StablePrefix)
+    speech: int = 0  # blocks of speech
+    speech_end: int = 0  # position after the last block of speech
+    grace: int = 0  # silence counts from here at the earliest
+    asked: int = 0  # position up to which the newest partial was requested
+    newest: int = -1  # id of the newest request whose result came
+    news: int = 0  # position at which something new was last recognised
+    stale: int = 0  # blocks heard after that without anything new
+    most_words: int = 0
+    transcript: Transcript = field(default_factory=lambda: Transcript(""))
+    speculation: Decode | None = None
+    speculated: Transcript | None = None
+    failed_cut: int = -1  # the recogniser failed on a speculation up to here
+
+    def voiced(self, blocks: int) -> None:
+        """The newest ``blocks`` blocks are speech."""
+        self.speech += blocks
+        self.speech_end = len(self.blocks)
+
+    def recount(self) -> None:
+        """Take speech from the blocks' own flags (after a split)."""
+        voiced = [i for i, block in enumerate(self.blocks) if block.voiced]
+        self.speech = len(voiced)
+        self.speech_end = voiced[-1] + 1 if voiced else 0
+
+    @property
+    def quiet(self) -> int:
+        return max(0, len(self.blocks) - max(self.speech_end, self.grace))
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.quiet, self.speech, len(self.blocks), self.stale)
+
+    def sample_at(self, position: int) -> int:
+        """Source clock at a position, which may be the end."""
+        return self.blocks[position - 1].end if position else self.blocks[0].sample
+
+    @property
+    def end_sample(self) -> int:
+        """Where speech ended so far; not before it began."""
+        return max(self.start_sample, self.sample_at(self.speech_end))
+
+    def heard(self, decode: Decode, transcript: Transcript) -> None:
+        """A result on the first ``decode.blocks`` blocks."""
+        self.transcript = transcript
+        words = len(split_words(transcript.text))
+        if words > self.most_words:
+            self.most_words, self.news = words, decode.blocks
+        self.stale = decode.blocks - self.news
+
+
+@dataclass
+class Closing:
+    """An utterance that has ended and waits for the result of its last decode (None: nothing to decode)."""
+
+    utterance: Utterance
+    decode: Decode | None
+    reason: EndReason
+    end_sample: int
+    resume_sample: int
+    more: bool = False
+    transcript: Transcript | None = None
+
+
+def concatenate(blocks: Sequence[Block], padding: int = 0) -> Audio:
+    """The audio of blocks and ``padding`` samples of silence."""
+    parts: list[Audio] = [block.audio for block in blocks]
+    if padding > 0:
+        parts.append(np.zeros(padding, np.float32))
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+
+ONSET_MS = 256  # how far the VAD may trail the beginning of a word
+ONSET_DB = 10.0  # over the quiet part of the pre-roll: the beginning of a word rather than noise
+
+
+def find_onset(blocks: Sequence[Block], run: int, onset_blocks: int) -> int:
+    """Position where speech began, of blocks whose last ``run`` are speech by probability.
+
+    The VAD trails the voice by up to some 100 ms; the level tells. From the first block of speech it goes
+    back as long as the blocks are clearly louder than the quietest quarter of what was kept.
+    """
+    at = len(blocks) - run
+    if at <= 0:
+        return 0
+    floor = float(np.percentile([block.level_db for block in blocks[:at]], 25))
+    earliest = max(0, at - onset_blocks)
+    while at > earliest and blocks[at - 1].level_db > floor + ONSET_DB:
+        at -= 1
+    return at
