@@ -1,0 +1,79 @@
+"""One stream's way in: device frames -> one channel -> 16 kHz -> blocks, with the source's clock kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from cosyd.frontend.pcm import Frames, Mixer
+from cosyd.frontend.resample import Resampler
+from cosyd.frontend.stage import Samples
+from cosyd.spec import FRAME, AudioSpec
+
+_PIECE_S = 0.25
+
+
+class Intake:
+    """One stream. Push at most ``piece`` frames at a time and take the blocks between, to bound its buffer.
+
+    ``delay``: by how much the stages that follow trail, in samples at 16 kHz.
+
+    The first block is begun early, so that after the stages' delay blocks begin at exactly time 0, and no
+    latency is added by blocks being out of step with the delay. The ``discard`` blocks that then come out
+    first lie before time 0 and mean nothing.
+    """
+
+    def __init__(
+        self,
+        spec: AudioSpec,
+        channel_map: Sequence[int] | None,
+        mix: Literal["first", "mean"],
+        delay: int = 0,
+    ) -> None:
+        lead = -delay % FRAME.block
+        self.discard = (delay + lead) // FRAME.block
+        self._delay = delay
+        self.piece = spec.frames(_PIECE_S)
+        self._mixer = Mixer(spec.channels, channel_map, mix)
+        self._resampler = Resampler(spec.rate_hz, lead=lead)
+        self._origin: int | None = None
+        self._received = 0
+        self._out = -(delay + lead)  # index, at 16 kHz, of the next block once it has passed the stages
+        self._lead = lead
+
+    @property
+    def nonfinite(self) -> int:
+        """Samples so far that were NaN or infinite."""
+        return self._mixer.nonfinite
+
+    def restart(self, sample: int | None = None) -> None:
+        """Forget the audio; the next frame is at ``sample`` of the source clock (None: push says)."""
+        self._resampler.reset()
+        self._origin = sample
+        self._received = 0
+        self._out = -(self._delay + self._lead)
+
+    def push(self, frames: Frames, sample: int) -> None:
+        """Take frames [n, channels], the first of them at ``sample``, right after the ones before."""
+        if self._origin is None:
+            self._origin = sample
+        expected = self._origin + self._received
+        if sample != expected:
+            raise ValueError(
+                f"frames of sample {sample} pushed where {expected} was due; restart after a gap"
+            )
+        self._received += len(frames)
+        self._resampler.push(self._mixer(frames))
+
+    def flush(self) -> None:
+        """End of the stream: everything received comes out, the last block filled up."""
+        self._resampler.finish(self._resampler.expected + self._delay)
+
+    def take(self) -> tuple[Samples, int] | None:
+        """The next block and the source clock of its first sample when it has passed the stages."""
+        block = self._resampler.take()
+        if block is None:
+            return None
+        sample = (self._origin or 0) + self._resampler.input_time(self._out)
+        self._out += FRAME.block
+        return block, sample

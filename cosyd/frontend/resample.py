@@ -1,0 +1,161 @@
+"""Any rate to the models' rate, with a low-pass filter.
+
+Output k is the input at time k·rate_in/rate_out, interpolated with a windowed sinc whose stop band begins at
+the lower of the two Nyquist frequencies: nothing folds back. The filter is symmetric (linear phase) and
+centred on the output's own time, so there is no delay to compensate; the price is look-ahead, half
+a filter of input.
+
+Outputs are computed in whole blocks that begin at fixed indices, so the arithmetic, and with it every bit,
+is the same however the input is cut.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from cosyd.frontend.stage import Samples
+from cosyd.spec import FRAME
+
+PASS_EDGE = 0.4375  # of the lower rate: 7 kHz of 16 kHz; flat within 0.01 dB up to here
+STOP_EDGE = 0.5  # of the lower rate: its Nyquist frequency; everything above is down by STOP_DB
+STOP_DB = 80.0
+MOST_PHASES = (
+    4096  # odd rates have up to 16,000 phases; rounding the time to 1/4096 sample costs -79 dB at most
+)
+_CHUNK = 1 << 16  # filter taps designed at a time, to bound memory
+
+
+@lru_cache(maxsize=16)
+def design(rate_in: int, rate_out: int) -> Samples:
+    """Taps float32 [phases + 1, width]: row p serves outputs p/phases after an input sample.
+
+    Kaiser's formulas: width from the transition band, beta from the attenuation. Row sums are 1, so that
+    a constant passes exactly. Equal rates have the single tap 1.
+    """
+    if rate_in == rate_out:
+        return np.ones((2, 1), np.float32)
+    lower = min(rate_in, rate_out) / rate_in  # all frequencies from here on: 1 is the input rate
+    transition = (STOP_EDGE - PASS_EDGE) * lower
+    cutoff = (STOP_EDGE + PASS_EDGE) / 2 * lower
+    half = int(np.ceil((STOP_DB - 7.95) / (14.36 * transition) / 2)) + 1
+    phases = min(rate_out // gcd(rate_in, rate_out), MOST_PHASES)
+    offsets = np.arange(-half + 1, half + 1)
+    taps = np.empty((phases + 1, 2 * half), np.float32)
+    rows = max(1, _CHUNK // (2 * half))
+    for first in range(0, phases + 1, rows):
+        phase = np.arange(first, min(first + rows, phases + 1))[:, None] / phases
+        taps[first : first + rows] = _kernel(offsets - phase, cutoff, half)
+    return taps
+
+
+def _kernel(time: NDArray[np.float64], cutoff: float, half: int) -> NDArray[np.float64]:
+    beta = 0.1102 * (STOP_DB - 8.7)
+    window = np.i0(beta * np.sqrt(np.clip(1 - (time / half) ** 2, 0, None))) / np.i0(beta)
+    kernel = 2 * cutoff * np.sinc(2 * cutoff * time) * window
+    return np.asarray(kernel / kernel.sum(axis=1, keepdims=True))
+
+
+class Resampler:
+    """One stream. ``push`` input, take blocks; ``lead``: outputs before time 0 to begin with.
+
+    What lies before the first sample is taken to be that sample, so a constant offset makes no step.
+    """
+
+    def __init__(self, rate_in: int, rate_out: int = FRAME.rate_hz, block: int = FRAME.block, lead: int = 0):
+        common = gcd(rate_in, rate_out)
+        self._up, self._down = rate_out // common, rate_in // common
+        self._taps = design(rate_in, rate_out)
+        self._block = block
+        self._lead = lead
+        self._before = self._taps.shape[1] // 2 - (
+            self._taps.shape[1] > 1
+        )  # taps before an output's own sample
+        self._steps = np.arange(block, dtype=np.int64) * self._down
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything; the next sample is at time 0."""
+        self._next = -self._lead  # index of the next output
+        self._received = 0
+        self._buffer: Samples = np.empty(0, np.float32)
+        self._first = 0  # index of the buffer's first sample
+        self._until: int | None = None  # set by finish: index at which there are no more outputs
+
+    @property
+    def produced(self) -> int:
+        """Outputs taken so far, those before time 0 not counted."""
+        return max(0, self._next)
+
+    @property
+    def expected(self) -> int:
+        """Outputs that lie within the input received: ceil(received · rate_out / rate_in)."""
+        return -(-self._received * self._up // self._down)
+
+    def input_time(self, output: int) -> int:
+        """Index of the input sample nearest to an output's time."""
+        return (2 * output * self._down + self._up) // (2 * self._up)
+
+    def push(self, samples: Samples) -> None:
+        """Append float32 [n]. The caller takes the blocks before it pushes more: nothing is dropped here."""
+        if self._until is not None:
+            raise ValueError("pushed after the end; reset first")
+        if not len(samples):
+            return
+        if not self._received:
+            self._first = (self._next * self._down) // self._up - self._before
+            self._buffer = np.full(-self._first, samples[0], np.float32)
+        self._received += len(samples)
+        self._buffer = np.concatenate((self._buffer, samples))
+
+    def finish(self, outputs: int) -> None:
+        """End of input: hold the last sample until ``outputs`` outputs (in whole blocks) can be taken."""
+        if not self._received:
+            return
+        blocks = -(-(outputs + self._lead) // self._block)
+        last = (blocks * self._block - self._lead) * self._down // self._up + self._taps.shape[1]
+        short = last - (self._first + len(self._buffer))
+        self._buffer = np.concatenate((self._buffer, np.full(max(0, short), self._buffer[-1], np.float32)))
+        self._until = blocks * self._block - self._lead
+
+    def take(self) -> Samples | None:
+        """The next block, float32 [block], or None when there is not enough input for it."""
+        if not self._received or self._next == self._until:
+            return None
+        width = self._taps.shape[1]
+        last = (self._next + self._block - 1) * self._down // self._up - self._before
+        if last + width > self._first + len(self._buffer):
+            return None
+        base, rest = divmod(self._next * self._down, self._up)
+        out = self._filter(self._buffer[base - self._before - self._first :], rest)
+        self._next += self._block
+        self._discard()
+        return out
+
+    def _filter(self, x: Samples, rest: int) -> Samples:
+        """One block; the first output's window begins at x[0], its time is rest/up samples further on."""
+        width = self._taps.shape[1]
+        if width == 1:
+            return x[: self._block].copy()
+        if self._up == 1:  # a whole-number ratio: every output has the same taps
+            shape, strides = (self._block, width), (x.strides[0] * self._down, x.strides[0])
+            windows, taps, product = as_strided(x, shape, strides), self._taps[0], "kt,t->k"
+        else:
+            whole, part = np.divmod(self._steps + rest, self._up)
+            phases = len(self._taps) - 1
+            phase = (2 * part * phases + self._up) // (2 * self._up)  # the nearest that there is
+            windows = as_strided(x, (len(x) - width + 1, width), x.strides * 2)[whole]
+            taps, product = self._taps[phase], "kt,kt->k"
+        out: Samples = np.einsum(product, windows, taps)
+        return out
+
+    def _discard(self) -> None:
+        """Drop input that no later output needs."""
+        needed = (self._next * self._down) // self._up - self._before
+        if (spent := needed - self._first) > 0:
+            self._buffer = self._buffer[spent:]
+            self._first = needed
