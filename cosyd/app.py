@@ -1,0 +1,211 @@
+"""The composition root: the daemon put together, run, and taken apart in reverse.
+
+``run(loaded, reload)`` blocks until a signal, the `shutdown` command or a fault that no restart mends, and
+returns the exit code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from cosyd.config.load import Loaded
+from cosyd.config.reload import Outcome, attempt, watch
+from cosyd.config.schema import Config
+from cosyd.errors import CosydError
+from cosyd.publish.control import ControlServer, Reply
+from cosyd.publish.messages import DAEMON
+from cosyd.publish.publisher import Publisher
+from cosyd.runtime.board import Board
+from cosyd.runtime.commands import Commands
+from cosyd.runtime.fleet import Fleet
+from cosyd.runtime.ipc import Failed
+from cosyd.runtime.logs import set_up_logs
+from cosyd.runtime.metrics import Metrics, MetricsServer
+from cosyd.runtime.supervision import Patience
+from cosyd.runtime.systemd import EXTEND_S, PING_SHARE, Notifier
+
+log = logging.getLogger("cosyd")
+
+TICK_S = 0.1  # how often workers are checked and the service manager is served
+INTERRUPTED = 130
+
+
+def run(loaded: Loaded, reload: Callable[[], Loaded], notifier: Notifier | None = None) -> int:
+    """Run the daemon. Raises CosydError when it cannot start."""
+    set_up_logs(loaded.config.log.level)
+    return asyncio.run(Daemon(loaded, reload, notifier or Notifier()).run())
+
+
+class Daemon:
+    """One life of the daemon, on one event loop."""
+
+    def __init__(self, loaded: Loaded, reload: Callable[[], Loaded], notifier: Notifier) -> None:
+        self._loaded = loaded
+        self._load = reload
+        self._notifier = notifier
+        self._config: Config = loaded.config
+        self._paths = loaded.paths
+        self._metrics = Metrics()
+        self._exit: asyncio.Future[int] | None = None
+        self._failure: Failed | None = None
+        self._reloading = asyncio.Lock()
+        self._serving_since = 0.0
+
+    async def run(self) -> int:
+        """Start everything, serve until told to end, undo it in reverse."""
+        self._exit = asyncio.get_running_loop().create_future()
+        async with AsyncExitStack() as stack:
+            self._paths.create()
+            self._handle_signals()
+            publisher = stack.enter_context(Publisher(self._config, self._paths))
+            board = Board(publisher.publish, self._config.asr.model)
+            fleet = await stack.enter_async_context(self._fleet(board))
+            self._fleet_now, self._board, self._publisher = fleet, board, publisher
+            commands = Commands(board, fleet, publisher, self.reload, lambda: self._end(0))
+            stack.enter_context(ControlServer(self._config, self._paths, commands.handlers()))
+            if self._config.metrics.enabled:
+                stack.enter_context(MetricsServer(self._config.metrics, self._metrics))
+            await stack.enter_async_context(self._beside(self._serve()))
+            await stack.enter_async_context(self._beside(self._watch_files()))
+            self._warn_of_hotwords()
+            code = await self._exit
+            self._notifier.stopping()
+        if self._failure:
+            raise _Fatal(self._failure)
+        return code
+
+    @asynccontextmanager
+    async def _fleet(self, board: Board) -> AsyncIterator[Fleet]:
+        patience = Patience.for_watchdog(self._notifier.watchdog_s)
+        fleet = Fleet(self._config, self._paths, board, self._metrics, patience, self._give_up)
+        fleet.start()
+        try:
+            yield fleet
+        finally:
+            await fleet.stop()
+
+    @asynccontextmanager
+    async def _beside(self, work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+        """Run a coroutine beside the rest; an error in it ends the daemon with that error."""
+
+        def failed(task: asyncio.Task[None]) -> None:
+            error = None if task.cancelled() else task.exception()
+            if error and self._exit and not self._exit.done():
+                self._exit.set_exception(error)
+
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(failed)
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    # --- ending ---
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._end, 0)
+        loop.add_signal_handler(signal.SIGINT, self._end, INTERRUPTED)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_soon)
+
+    def _end(self, code: int) -> None:
+        if self._exit and not self._exit.done():
+            self._exit.set_result(code)
+
+    def _give_up(self, failure: Failed) -> None:
+        self._failure = failure
+        self._end(failure.exit_code)
+
+    # --- serving ---
+
+    async def _serve(self) -> None:
+        """Check the workers and serve the service manager, several times a second."""
+        ping_s = (self._notifier.watchdog_s or 0.0) * PING_SHARE
+        ready = False
+        next_ping = next_extension = 0.0
+        while True:
+            self._fleet_now.check()
+            now = time.monotonic()
+            if not ready and self._fleet_now.listening:
+                ready = True
+                self._notifier.ready(self._summary())
+                log.info("listening: %s", self._summary())
+            elif not ready and now >= next_extension:
+                next_extension = now + EXTEND_S / 3
+                self._notifier.extend_start()
+            if ping_s and now >= next_ping and self._fleet_now.healthy:
+                next_ping = now + ping_s
+                self._notifier.ping()
+            self._notifier.status(self._summary())
+            self._metrics.journal_errors.set(self._publisher.statistics().unjournalled)
+            await asyncio.sleep(min(TICK_S, ping_s / 2) if ping_s else TICK_S)
+
+    def _summary(self) -> str:
+        sources = [
+            f"{record.name} {record.status}{f' ({record.reason})' if record.reason else ''}"
+            for record in self._board.records.values()
+        ]
+        return f"{self._board.model}; " + ", ".join(sources)
+
+    # --- reload ---
+
+    def _reload_soon(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._reload_on_signal())
+        task.add_done_callback(lambda done: done.exception())
+
+    async def _reload_on_signal(self) -> None:
+        self._notifier.reloading(time.monotonic_ns() // 1000)
+        await self.reload()
+        self._notifier.reloaded()
+
+    async def _watch_files(self) -> None:
+        async for changed in watch(self._loaded.locations):
+            log.info("%s changed", ", ".join(path.name for path in changed))
+            await self.reload()
+
+    async def reload(self) -> Reply:
+        """Validate, then swap. The reply lists applied, needs-restart and rejected keys."""
+        async with self._reloading:
+            outcome = attempt(self._config, self._load)
+            self._metrics.reload_ok.set(0 if outcome.rejected else 1)
+            if not outcome.rejected:
+                set_up_logs(outcome.config.log.level)
+                self._config = outcome.config
+                await self._fleet_now.apply(outcome.config, outcome.changes)
+            self._report(outcome)
+            return {
+                "applied": outcome.changes.applied,
+                "needs_restart": outcome.changes.needs_restart,
+                "rejected": outcome.rejected,
+            }
+
+    def _report(self, outcome: Outcome) -> None:
+        for problem in outcome.rejected:
+            log.error("reload rejected, nothing changed: %s", problem)
+        if outcome.rejected:
+            self._board.health(DAEMON, "reload_rejected", "error", outcome.rejected[0])
+            return
+        for key in outcome.changes.applied:
+            log.info("reload: applied %s", key)
+        for key in outcome.changes.needs_restart:
+            log.warning("reload: %s needs a restart", key)
+
+    def _warn_of_hotwords(self) -> None:
+        if self._config.asr.hotwords:
+            text = f"asr.hotwords has no effect: {self._config.asr.model} takes no hotwords"
+            log.warning(text)
+            self._board.health(DAEMON, "hotwords_ignored", "warning", text)
+
+
+class _Fatal(CosydError):
+    """What a worker said before it gave up, with its exit code."""
+
+    def __init__(self, failure: Failed) -> None:
+        super().__init__(failure.message)
+        self.exit_code = failure.exit_code  # type: ignore[misc]

@@ -1,0 +1,208 @@
+"""What the daemon knows of each source, and the messages that follow from what happens to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cosyd.config.schema import SourceConfig
+from cosyd.publish import messages
+from cosyd.runtime.ipc import GapSeen, Heard, Recognized
+from cosyd.runtime.supervision import SupervisedWorker, WorkerState
+from cosyd.types import (
+    Backend,
+    CaptureEvent,
+    CaptureProgress,
+    Checkpoint,
+    DeviceLost,
+    DeviceOpened,
+    Final,
+    GapRecorded,
+    Partial,
+    SourceEnded,
+    SpeechEnded,
+    SpeechStarted,
+)
+
+Publish = Callable[[messages.Message], object]
+
+
+@dataclass
+class SourceRecord:
+    """One source. ``worker`` captures it; ``checkpoint`` is where a fresh recogniser would take it up."""
+
+    config: SourceConfig
+    muted: bool
+    worker: SupervisedWorker | None = None
+    status: str = "opening"
+    reason: str = ""
+    opened: DeviceOpened | None = None
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    handed_over: bool = False  # the recogniser was told of it
+    ended: bool = False
+    drained: bool = False
+    overruns: int = 0
+    sample: int = 0
+    drift_ppm: float | None = None
+    vad_prob: float = 0.0
+    behind_s: float = 0.0
+    lost_frames: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
+    def listening(self) -> bool:
+        return self.opened is not None and self.status in ("listening", "muted")
+
+
+class Board:
+    """Turns capture and recognition events into published messages and keeps the records up to date."""
+
+    def __init__(self, publish: Publish, model: str) -> None:
+        self._publish = publish
+        self.model = model
+        self.backends: dict[str, Backend] = {}
+        self.records: dict[str, SourceRecord] = {}
+
+    # --- state ---
+
+    def add(self, config: SourceConfig) -> SourceRecord:
+        record = SourceRecord(config, config.muted)
+        self.records[config.name] = record
+        self.announce(record)
+        return record
+
+    def enter(self, record: SourceRecord, status: str, reason: str = "") -> None:
+        """Change the status of a source and publish it; no message without a change."""
+        if status == "listening" and record.muted:
+            status = "muted"
+        if (record.status, record.reason) == (status, reason):
+            return
+        record.status, record.reason = status, reason
+        self.announce(record)
+
+    def announce(self, record: SourceRecord) -> None:
+        """Publish the state of a source as it is."""
+        opened = record.opened
+        self._publish(
+            messages.State(
+                source=record.name,
+                sample=record.sample,
+                status=record.status,
+                reason=record.reason,
+                device=opened.device if opened else "",
+                rate_hz=opened.rate_hz if opened else 0,
+                channels=opened.channels if opened else 0,
+                format=opened.format if opened else "",
+                muted=record.muted,
+                model=self.model,
+                backends={name: messages.Backend(b.name, b.reason) for name, b in self.backends.items()},
+            )
+        )
+
+    def mute(self, record: SourceRecord, muted: bool) -> None:
+        record.muted = muted
+        if record.status in ("listening", "muted"):
+            self.enter(record, "listening")
+
+    # --- capture ---
+
+    def captured(self, record: SourceRecord, event: CaptureEvent) -> None:
+        """A capture worker reports."""
+        record.sample = max(record.sample, event.sample)
+        if isinstance(event, CaptureProgress):
+            self._progressed(record, event)
+        elif isinstance(event, DeviceOpened):
+            record.opened = event
+            self._device(record, "opened", event.sample, device=event.device)
+            self.enter(record, "listening")
+        elif isinstance(event, DeviceLost):
+            self._device(record, "lost", event.sample, reason=event.reason)
+            self.enter(record, "lost", event.reason)
+        elif isinstance(event, GapRecorded):
+            self._device(record, "gap", event.sample, frames=event.frames)
+        elif isinstance(event, SourceEnded):
+            record.ended = True
+
+    def ended(self, record: SourceRecord) -> None:
+        """A file or pipe is recognised to its end."""
+        self._device(record, "ended", record.sample)
+        self.enter(record, "ended")
+
+    def _progressed(self, record: SourceRecord, progress: CaptureProgress) -> None:
+        if progress.overruns > record.overruns:
+            self._device(record, "overrun", progress.sample, frames=progress.lost_frames)
+        record.overruns = progress.overruns
+        record.drift_ppm = progress.drift_ppm
+
+    def _device(self, record: SourceRecord, event: str, sample: int, **details: object) -> None:
+        details.setdefault("device", record.opened.device if record.opened else "")
+        self._publish(messages.Device(source=record.name, sample=sample, event=event, **details))  # type: ignore[arg-type]
+
+    def worker_state(self, record: SourceRecord, state: WorkerState) -> None:
+        """The capture worker of a source died, comes back, or gave up."""
+        if state is WorkerState.WAITING:
+            self.enter(record, "restarting", "the capture worker died and is started again")
+        elif state is WorkerState.FAILED and record.worker and record.worker.failure:
+            self.enter(record, "failed", record.worker.failure.message)
+
+    # --- recognition ---
+
+    def recognised(self, record: SourceRecord, message: Recognized) -> float | None:
+        """Publish what was recognised; the latency in seconds of a partial or final, None if there was none."""
+        event = message.event
+        record.checkpoint = message.checkpoint
+        if isinstance(event, SpeechStarted | SpeechEnded):
+            kind = "start" if isinstance(event, SpeechStarted) else "end"
+            self._publish(
+                messages.Vad(
+                    source=record.name, sample=event.sample, event=kind, utt=event.utt, prob=message.vad_prob
+                )
+            )
+            return None
+        if not event.text:
+            return None
+        latency_s = max(0.0, (time.monotonic_ns() - message.latency_base_ns) / 1e9)
+        self._publish(self._text(record, event, message.rate_hz, latency_s))
+        return latency_s
+
+    def _text(
+        self, record: SourceRecord, event: Partial | Final, rate_hz: int, latency_s: float
+    ) -> messages.AsrPartial | messages.AsrFinal:
+        common = {
+            "source": record.name,
+            "sample": event.end_sample,
+            "utt": event.utt,
+            "text": event.text,
+            "start": round(event.start_sample / rate_hz, 3),
+            "end": round(event.end_sample / rate_hz, 3),
+            "conf": event.conf,
+            "model": self.model,
+            "latency_ms": round(latency_s * 1e3, 1),
+        }
+        if isinstance(event, Partial):
+            return messages.AsrPartial(**common, stable=event.stable)  # type: ignore[arg-type]
+        words = tuple(messages.Word(w.w, w.start, w.end, w.conf) for w in event.words)
+        return messages.AsrFinal(**common, words=words, reason=event.reason, more=event.more)  # type: ignore[arg-type]
+
+    def heard(self, message: Heard) -> None:
+        self._publish(messages.Level.of(message.source, message.level))
+
+    def saw_gap(self, record: SourceRecord, message: GapSeen) -> None:
+        """The recogniser was lapped; gaps themselves were published when capture recorded them."""
+        if message.lost:
+            self._device(
+                record,
+                "overrun",
+                message.sample,
+                frames=message.lost,
+                reason="the recogniser was too slow and the ring ran over",
+            )
+
+    def health(self, source: str, code: str, severity: str, text: str, **details: object) -> None:
+        self._publish(
+            messages.Health(source=source, code=code, severity=severity, message=text, details=details)
+        )

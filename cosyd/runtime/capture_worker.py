@@ -1,0 +1,58 @@
+"""The process that owns one device: runs a ``Capture`` and passes its events to the daemon."""
+
+from __future__ import annotations
+
+import os
+import sys
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import DupFd
+from pathlib import Path
+from typing import Any
+
+from cosyd.config.schema import SourceConfig
+from cosyd.errors import CosydError
+from cosyd.runtime.ipc import Failed, Ready
+from cosyd.runtime.logs import set_up_logs
+from cosyd.runtime.worker import Inbox
+from cosyd.types import CaptureEvent
+
+STDIN = 0
+
+
+def standard_input(source: SourceConfig) -> Any:
+    """The daemon's standard input for a source that reads it (a spawned process gets none), else None."""
+    return DupFd(STDIN) if source.type == "pipe" and source.path == "-" else None
+
+
+def main(
+    connection: Connection, source: SourceConfig, ring_path: Path, log_level: str, stdin: Any = None
+) -> None:
+    """Entry of the process. Ends when the daemon says so, or goes away, or the source cannot be used."""
+    set_up_logs(log_level)
+    if stdin is not None:
+        os.dup2(stdin.detach(), STDIN)
+        sys.stdin = os.fdopen(STDIN, closefd=False)
+    inbox = Inbox(connection)
+    inbox.start()
+    try:
+        _capture(connection, source, ring_path, inbox)
+    except CosydError as error:
+        _tell(connection, Failed(str(error), error.exit_code))
+
+
+def _capture(connection: Connection, source: SourceConfig, ring_path: Path, inbox: Inbox) -> None:
+    from cosyd.capture import Capture  # loads PortAudio
+
+    def report(event: CaptureEvent) -> None:
+        _tell(connection, event)
+
+    _tell(connection, Ready())
+    Capture(source, ring_path).run(inbox.stopping, report)
+    inbox.stopping.wait()  # a source that ended stays until its audio is recognised
+
+
+def _tell(connection: Connection, message: object) -> None:
+    try:
+        connection.send(message)
+    except OSError:  # the daemon is gone; the inbox sees that too and ends us
+        return

@@ -1,0 +1,154 @@
+"""What passes over the pipes between the daemon and its workers: plain dataclasses, pickled.
+
+Both ends are the same program of the same version, started by one another; nobody else can reach a pipe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cosyd.config.schema import Config, SourceConfig
+from cosyd.types import Backend, CaptureEvent, Checkpoint, Health, Level, RecognitionEvent
+
+# --- worker -> daemon ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The worker has all it needs and is turning. ``backends``: what each stage runs on."""
+
+    backends: dict[str, Backend] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The worker cannot go on and ends; trying again without a change is useless (see ``exit_code``)."""
+
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class SourceProgress:
+    """How far the recogniser is with a source: positions in its clock, losses, audio seconds since start."""
+
+    sample: int
+    checkpoint: Checkpoint
+    behind_s: float
+    lost_frames: int
+    audio_s: float
+    vad_prob: float
+
+
+@dataclass(frozen=True)
+class RecognitionProgress:
+    """Sent at least once a second while the worker's loop turns.
+
+    ``busy_s``: how long the recogniser has been at its present task, which tells a hung network.
+    """
+
+    sources: dict[str, SourceProgress]
+    queue_depth: int
+    coalesced: int
+    busy_s: float
+    decodes: int
+    decode_s: float
+
+
+@dataclass(frozen=True)
+class Recognized:
+    """An event of a source. ``latency_base_ns``: CLOCK_MONOTONIC at which its newest sample was captured."""
+
+    source: str
+    event: RecognitionEvent
+    checkpoint: Checkpoint
+    rate_hz: int
+    latency_base_ns: int = 0
+    vad_prob: float = 0.0
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The loudness of a source."""
+
+    source: str
+    level: Level
+
+
+@dataclass(frozen=True)
+class GapSeen:
+    """The recogniser came across a gap, or lost audio because it was too slow."""
+
+    source: str
+    sample: int
+    gap: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class Drained:
+    """All audio of a source that has ended is recognised and published."""
+
+    source: str
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A condition worth publishing as a ``health`` message."""
+
+    source: str
+    health: Health
+
+
+# --- daemon -> worker ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Finish what is open, send it, end."""
+
+
+@dataclass(frozen=True)
+class Reconfigure:
+    """Live keys changed."""
+
+    config: Config
+
+
+@dataclass(frozen=True)
+class SetMuted:
+    """Stop or resume recognising a source; its audio is still read."""
+
+    source: str
+    muted: bool
+
+
+@dataclass(frozen=True)
+class SourceLost:
+    """The device of a source went away at ``sample``: close the utterance that is open there."""
+
+    source: str
+    sample: int
+
+
+@dataclass(frozen=True)
+class AddSource:
+    """Read this source, from ``checkpoint`` on."""
+
+    source: SourceConfig
+    ring_path: str
+    checkpoint: Checkpoint
+    muted: bool
+
+
+@dataclass(frozen=True)
+class RemoveSource:
+    """Close what is open of this source and forget it."""
+
+    name: str
+
+
+FromWorker = (
+    Ready | Failed | RecognitionProgress | Recognized | Heard | GapSeen | Drained | Notice | CaptureEvent
+)
+ToWorker = Stop | Reconfigure | SetMuted | SourceLost | AddSource | RemoveSource

@@ -1,0 +1,75 @@
+"""The process that owns the models: turns a ``Pipeline`` and passes its events to the daemon."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from cosyd.config.schema import Config
+from cosyd.errors import CosydError
+from cosyd.runtime.assembly import open_recognition
+from cosyd.runtime.ipc import (
+    AddSource,
+    Failed,
+    FromWorker,
+    Ready,
+    Reconfigure,
+    RemoveSource,
+    SetMuted,
+    SourceLost,
+    ToWorker,
+)
+from cosyd.runtime.logs import set_up_logs
+from cosyd.runtime.pipeline import Pipeline
+from cosyd.runtime.worker import Inbox
+
+TURN_S = 0.1  # longest wait of one turn: commands are looked at this often
+PROGRESS_S = 0.2  # pause between reports of progress
+
+
+def main(connection: Connection, config: Config, sources: tuple[AddSource, ...]) -> None:
+    """Entry of the process."""
+    set_up_logs(config.log.level)
+    inbox = Inbox(connection)
+    inbox.start()
+    try:
+        _recognise(connection.send, config, sources, inbox)
+    except CosydError as error:
+        connection.send(Failed(str(error), error.exit_code))
+    except BrokenPipeError:  # the daemon is gone: nobody is left to tell
+        return
+
+
+def _recognise(
+    emit: Callable[[FromWorker], None], config: Config, sources: tuple[AddSource, ...], inbox: Inbox
+) -> None:
+    with ExitStack() as stack:
+        pipeline, backends = stack.enter_context(open_recognition(config, emit))
+        for source in sources:
+            _obey(pipeline, source)
+        emit(Ready(backends))
+        report_at = 0.0
+        while not inbox.stopping.is_set():
+            for command in inbox.take():
+                _obey(pipeline, command)
+            pipeline.turn(TURN_S)
+            if time.monotonic() >= report_at:
+                emit(pipeline.progress())
+                report_at = time.monotonic() + PROGRESS_S
+
+
+def _obey(pipeline: Pipeline, command: ToWorker) -> None:
+    if isinstance(command, AddSource):
+        pipeline.add_source(command.source, Path(command.ring_path), command.checkpoint, command.muted)
+    elif isinstance(command, RemoveSource):
+        pipeline.remove_source(command.name)
+    elif isinstance(command, SetMuted):
+        pipeline.set_muted(command.source, command.muted)
+    elif isinstance(command, SourceLost):
+        pipeline.lose_source(command.source, command.sample)
+    elif isinstance(command, Reconfigure):
+        set_up_logs(command.config.log.level)
+        pipeline.reconfigure(command.config)
