@@ -1,0 +1,303 @@
+"""What a program that uses the results imports: typed messages, in order, every final exactly once.
+
+::
+
+    from cosyd.client import AsrFinal, Client
+
+    with Client() as client:
+        for message in client:
+            if isinstance(message, AsrFinal):
+                print(message.text)
+
+``AsyncClient`` is the same with ``async with`` and ``async for``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import zmq
+import zmq.asyncio
+
+from cosyd.errors import ControlError, PublishError
+from cosyd.publish.control_client import ControlClient
+from cosyd.publish.curve import ClientKeys
+from cosyd.publish.messages import AnyMessage, decode, from_object
+from cosyd.publish.ordering import Ordering, Replay
+
+HIGH_WATER = 2_000  # messages kept while the program is busy; what is lost beyond comes by replay
+REPLAY_TIMEOUT_S = 2.0  # for one page
+RETRY_S = 0.3  # pause after a replay that failed: the daemon may be starting
+PATIENCE_S = 60.0  # after which a replay that keeps failing is an error rather than a delay
+MAX_MESSAGE_BYTES = 16_000_000
+
+log = logging.getLogger(__name__)
+
+
+def default_endpoints() -> tuple[str, str]:
+    """Where a daemon with the default configuration publishes and takes commands: the system's for root,
+    else the user's own when there is one, else the system's."""
+    from cosyd.config.paths import Paths, control_endpoint, events_endpoint  # costs the schema
+    from cosyd.config.schema import Config
+
+    config = Config()
+    own = Paths.resolve(config.paths)
+    system = Paths.resolve(config.paths, environ={}, uid=0)
+    paths = system if not own.runtime.exists() and os.access(system.runtime, os.X_OK) else own
+    return events_endpoint(config, paths), control_endpoint(config, paths)
+
+
+class _Session:
+    """What both clients share: the sockets' settings, what is ready to hand on, what is being replayed."""
+
+    def __init__(
+        self,
+        events: str | None = None,
+        control: str | None = None,
+        topics: Sequence[str] = ("asr.",),
+        since: int | None = None,
+        *,
+        server_key: Path | None = None,
+        secret_key: Path | None = None,
+        timeout_s: float | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """``events``, ``control``: addresses; without ``events``, those of the daemon on this machine.
+        With ``events`` alone, nothing can be replayed: what is lost is counted in ``lost``.
+
+        ``topics``: prefixes, such as ``asr.final`` or ``asr.final.mic``. ``since``: begin with the events
+        after this ``seq``. ``server_key``, ``secret_key``: files with CURVE keys, for TCP. ``timeout_s``:
+        iteration ends when nothing came for so long; None waits for ever.
+        """
+        if events is None:
+            events, default_control = default_endpoints()
+            control = control or default_control
+        if isinstance(topics, str):
+            raise TypeError("topics is a sequence of prefixes, not one string")
+        if (server_key is None) != (secret_key is None):
+            raise PublishError("CURVE needs both server_key (server.key) and secret_key (NAME.key_secret)")
+        self._events = events
+        self._topics = tuple(topics)
+        self._timeout_s = timeout_s
+        self._patience_s = patience_s
+        self._keys = ClientKeys.load(server_key, secret_key) if server_key and secret_key else None
+        self._control = ControlClient(control, self._keys) if control else None
+        self._ordering = Ordering(self._topics, since)
+        self._ready: deque[AnyMessage] = deque()  # at most a page of a replay and one message
+        self._failing_since: float | None = None
+
+    @property
+    def lost(self) -> int:
+        """Finals, device and health events that were missed and could not be had again."""
+        return self._ordering.lost
+
+    @property
+    def settled(self) -> int | None:
+        """``since`` for another client that is to go on where this one is. None before the first message."""
+        return self._ordering.settled
+
+    def _connect(self, socket: zmq.Socket[Any]) -> None:
+        socket.linger = 0
+        socket.rcvhwm = HIGH_WATER
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
+        socket.reconnect_ivl = 100
+        socket.reconnect_ivl_max = 2_000
+        socket.heartbeat_ivl = 10_000
+        socket.heartbeat_timeout = 30_000
+        if self._keys is not None:
+            self._keys.apply(socket)
+        # the states last: the one that answers then tells that all subscriptions are in force
+        for topic in (*self._topics, "state"):
+            socket.subscribe(topic)
+        try:
+            socket.connect(self._events)
+        except zmq.ZMQError as error:
+            socket.close()
+            raise PublishError(f"cannot connect to {self._events}: {error.strerror}") from error
+
+    def _take(self, frames: list[bytes]) -> None:
+        """A message from the socket. A type that this version does not know is left out."""
+        try:
+            message = decode(frames[-1])
+        except PublishError as error:
+            log.debug("ignored %r: %s", frames[0], error)
+            return
+        self._ready.extend(self._ordering.live(message))
+
+    def _ask(self, replay: Replay) -> bool:
+        """Ask for one page. False: try again a little later. Raises ControlError when patience is over."""
+        if self._control is None:
+            self._ready.extend(self._ordering.replayed([], replay.since, more=False))
+            return True
+        params = {"since": replay.since, "until": replay.until, "topics": self._topics}
+        try:
+            page = self._control.request("replay", params, timeout_s=REPLAY_TIMEOUT_S)
+            events, next_since, more = _read_page(page)
+        except ControlError as error:
+            self._be_patient(error)
+            return False
+        self._failing_since = None
+        self._ready.extend(self._ordering.replayed(events, next_since, more))
+        return True
+
+    def _be_patient(self, error: ControlError) -> None:
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+            log.warning("waiting to fetch what was missed: %s", error)
+        if now - self._failing_since > self._patience_s:
+            self._failing_since = None
+            raise ControlError(f"events were missed and cannot be fetched: {error}") from error
+
+
+def _read_page(page: dict[str, object]) -> tuple[list[AnyMessage], int, bool]:
+    """``events``, ``next`` and ``more`` of the reply to ``replay``, checked."""
+    events, next_since = page.get("events"), page.get("next")
+    if not isinstance(events, list) or not isinstance(next_since, int):
+        raise ControlError("the reply to replay has no events; is that address a cosyd's?")
+    return list(_known(events)), next_since, page.get("more") is True
+
+
+def _known(events: list[object]) -> Iterator[AnyMessage]:
+    """Without those of a type that this version does not know."""
+    for event in events:
+        try:
+            yield from_object(event)
+        except PublishError as error:
+            log.debug("ignored a replayed event: %s", error)
+
+
+class Client(_Session):
+    """Iterates over messages; a context manager. For one thread.
+
+    Iteration raises ControlError when events were missed and the daemon refuses to replay them for
+    ``patience_s``; iterating again goes on trying.
+    """
+
+    _socket: zmq.Socket[bytes] | None = None
+    _context: zmq.Context[zmq.Socket[bytes]] | None = None
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Idempotent. What was not read is dropped; ``settled`` says where to go on."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._context is not None:
+            self._context.term()
+            self._context = None
+        if self._control is not None:
+            self._control.close()
+
+    def __iter__(self) -> Iterator[AnyMessage]:
+        while (message := self.receive(self._timeout_s)) is not None:
+            yield message
+
+    def receive(self, timeout_s: float | None = None) -> AnyMessage | None:
+        """The next message; None when none came for ``timeout_s``."""
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while not self._ready:
+            replay = self._ordering.replay
+            if replay is None:
+                if self._poll(deadline):
+                    self._take(self._opened().recv_multipart())
+            elif not self._ask(replay):
+                time.sleep(min(RETRY_S, max(0.0, deadline - time.monotonic())))
+            if not self._ready and time.monotonic() >= deadline:
+                return None
+        return self._ready.popleft()
+
+    def _poll(self, deadline: float) -> bool:
+        left_s = deadline - time.monotonic()
+        return bool(self._opened().poll(None if left_s == math.inf else max(0, round(left_s * 1000))))
+
+    def _opened(self) -> zmq.Socket[bytes]:
+        if self._socket is None:
+            self._context = zmq.Context()
+            socket = self._context.socket(zmq.SUB)
+            self._connect(socket)
+            self._socket = socket
+        return self._socket
+
+
+class AsyncClient(_Session):
+    """``Client`` for asyncio; replays are asked for in a thread of the loop's executor."""
+
+    _socket: zmq.asyncio.Socket | None = None
+    _context: zmq.asyncio.Context | None = None
+    _receiving: asyncio.Task[AnyMessage] | None = None  # goes on when a time limit strikes: nothing is lost
+    _asking: asyncio.Future[bool] | None = None
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Idempotent."""
+        if self._receiving is not None:
+            self._receiving.cancel()
+            await asyncio.wait({self._receiving})
+            self._receiving = None
+        if self._asking is not None:  # a thread cannot be cancelled; it ends within REPLAY_TIMEOUT_S
+            await asyncio.wait({self._asking})
+            self._asking = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._context is not None:
+            self._context.term()
+            self._context = None
+        if self._control is not None:
+            self._control.close()
+
+    async def __aiter__(self) -> AsyncIterator[AnyMessage]:
+        while (message := await self.receive(self._timeout_s)) is not None:
+            yield message
+
+    async def receive(self, timeout_s: float | None = None) -> AnyMessage | None:
+        """The next message; None when none came for ``timeout_s``."""
+        if self._receiving is None:
+            self._receiving = asyncio.create_task(self._next())
+        done, _ = await asyncio.wait({self._receiving}, timeout=timeout_s)
+        if not done:
+            return None
+        task, self._receiving = self._receiving, None
+        return task.result()
+
+    async def _next(self) -> AnyMessage:
+        while not self._ready:
+            replay = self._ordering.replay
+            if replay is None:
+                self._take(await self._opened().recv_multipart())
+            elif not await self._ask_in_thread(replay):
+                await asyncio.sleep(RETRY_S)
+        return self._ready.popleft()
+
+    async def _ask_in_thread(self, replay: Replay) -> bool:
+        self._asking = asyncio.ensure_future(asyncio.to_thread(self._ask, replay))
+        answered = await asyncio.shield(self._asking)
+        self._asking = None
+        return answered
+
+    def _opened(self) -> zmq.asyncio.Socket:
+        if self._socket is None:
+            self._context = zmq.asyncio.Context()
+            socket = self._context.socket(zmq.SUB)
+            self._connect(socket)
+            self._socket = socket
+        return self._socket

@@ -1,0 +1,262 @@
+"""What travels on the events socket: one Struct a type, and the bytes they become.
+
+A message is two frames: the topic ``TYPE.SOURCE`` and a JSON object. Objects grow by new fields and new
+types only; a reader ignores what it does not know, so that an old subscriber reads a newer daemon. For the
+same reason fields with a set of values (``status``, ``event``, ``reason``, ``severity``) are plain strings:
+a value that comes later is not an error.
+
+JSON has no NaN or infinity. Where such a number can arise (the level of digital silence, a confidence of
+0/0) the Struct replaces it as its field says; elsewhere it is a fault of the caller and a ValueError.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from cosyd.errors import PublishError
+
+VERSION = 1
+DAEMON = "_daemon"
+"""The source of messages that concern the daemon as a whole; no configured source can have this name."""
+
+FLOOR_DB = -120.0  # digital silence is -inf dB; 20 dB below the noise of the best 16-bit recording
+
+
+class Word(msgspec.Struct, frozen=True):
+    """A word: its times in seconds of the source clock, its confidence in 0..1 where the model gives one."""
+
+    w: str
+    start: float
+    end: float
+    conf: float | None = None
+
+    def __post_init__(self) -> None:
+        _require_finite(self, "start", "end")
+        _replace(self, "conf", _finite_or(self.conf, None))
+
+
+class Message(msgspec.Struct, kw_only=True, frozen=True, tag_field="type"):
+    """What all messages have in common. The publisher fills in everything but ``source`` and ``sample``.
+
+    ``v``: version of the format. ``seq``: one counter for all topics of the publisher; it never repeats,
+    not even across restarts, where it may jump. ``n``: counts the messages of this topic since the
+    start, from 1, so that who subscribes to a few topics can tell loss exactly, too. ``boot``: id of this
+    start of the daemon. ``t_wall``: seconds since 1970 and ``t_mono_ns``: CLOCK_MONOTONIC, both at
+    publication. ``sample``: position in the source's own clock.
+    """
+
+    JOURNALLED: ClassVar[bool] = False
+
+    v: int = VERSION
+    source: str
+    seq: int = 0
+    n: int = 0
+    boot: str = ""
+    t_wall: float = 0.0
+    t_mono_ns: int = 0
+    sample: int = 0
+
+    @property
+    def type(self) -> str:
+        """The type's name on the wire, such as ``asr.final``."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def topic(self) -> str:
+        return f"{self.type}.{self.source}"
+
+
+class _Recognition(Message, kw_only=True, frozen=True):
+    """Common to partials and finals. ``start`` and ``end`` are seconds of the source clock;
+    ``latency_ms`` runs from the last sample used to publication."""
+
+    utt: int
+    text: str
+    start: float
+    end: float
+    words: tuple[Word, ...] = ()
+    conf: float | None = None
+    model: str = ""
+    latency_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_finite(self, "start", "end", "latency_ms")
+        _replace(self, "conf", _finite_or(self.conf, None))
+
+
+class AsrPartial(_Recognition, kw_only=True, frozen=True, tag="asr.partial"):
+    """Text so far. ``stable`` is the prefix of ``text`` that no later message of the utterance changes."""
+
+    stable: str = ""
+
+
+class AsrFinal(_Recognition, kw_only=True, frozen=True, tag="asr.final"):
+    """The text of an utterance. ``reason``: the endpoint rule that ended it (see ``types.EndReason``).
+    ``more``: it was split for its length, and the next one continues it without a pause."""
+
+    JOURNALLED: ClassVar[bool] = True
+
+    reason: str
+    more: bool = False
+
+
+class Vad(Message, kw_only=True, frozen=True, tag="vad"):
+    """Speech begins or ends at ``sample``. ``event``: start, end. ``prob``: the detector's, NaN is 0."""
+
+    event: str
+    utt: int = 0
+    prob: float = 0.0
+
+    def __post_init__(self) -> None:
+        _replace(self, "prob", _finite_or(self.prob, 0.0))
+
+
+class Level(Message, kw_only=True, frozen=True, tag="level"):
+    """Loudness of the stretch before ``sample``: dBFS per device channel, at least ``FLOOR_DB``."""
+
+    rms_db: tuple[float, ...]
+    peak_db: tuple[float, ...]
+    vad_prob: float = 0.0
+    clipped: bool = False
+
+    def __post_init__(self) -> None:
+        _replace(self, "rms_db", tuple(_decibel(value) for value in self.rms_db))
+        _replace(self, "peak_db", tuple(_decibel(value) for value in self.peak_db))
+        _replace(self, "vad_prob", _finite_or(self.vad_prob, 0.0))
+
+
+class Doa(Message, kw_only=True, frozen=True, tag="doa"):
+    """Where sound comes from: degrees counter-clockwise from the array's x axis, and above its plane."""
+
+    azimuth_deg: float
+    elevation_deg: float | None = None
+    conf: float | None = None
+
+    def __post_init__(self) -> None:
+        _require_finite(self, "azimuth_deg")
+        _replace(self, "elevation_deg", _finite_or(self.elevation_deg, None))
+        _replace(self, "conf", _finite_or(self.conf, None))
+
+
+class Wake(Message, kw_only=True, frozen=True, tag="wake"):
+    """A wake word was heard; ``start`` and ``end`` are seconds of the source clock."""
+
+    word: str
+    start: float
+    end: float
+    conf: float | None = None
+
+    def __post_init__(self) -> None:
+        _require_finite(self, "start", "end")
+        _replace(self, "conf", _finite_or(self.conf, None))
+
+
+class Backend(msgspec.Struct, frozen=True):
+    """Which implementation a stage runs on, and why that one."""
+
+    name: str
+    reason: str
+
+
+class State(Message, kw_only=True, frozen=True, tag="state"):
+    """How a source is. Sent on every change, to every new subscriber, and repeated now and then.
+
+    ``status``: ``opening`` (the device is being opened for the first time), ``listening``, ``muted``,
+    ``lost`` (the device is away, reopening is tried), ``restarting`` (a worker died and comes back),
+    ``failed`` (given up until the configuration changes), ``ended`` (a file or pipe is through),
+    ``stopped`` (the daemon shuts down). ``reason``: one line for people where it is not as wished.
+    ``rate_hz``, ``channels``, ``format``: what the device gives. ``backends``: by stage.
+    ``kept``: ``seq`` of the newest journalled event at this moment; filled in by the publisher.
+    """
+
+    status: str
+    reason: str = ""
+    device: str = ""
+    rate_hz: int = 0
+    channels: int = 0
+    format: str = ""
+    muted: bool = False
+    model: str = ""
+    backends: dict[str, Backend] = {}
+    kept: int = 0
+
+
+class Health(Message, kw_only=True, frozen=True, tag="health"):
+    """A condition worth telling. ``code`` is stable, for machines; ``severity``: info, warning, error."""
+
+    JOURNALLED: ClassVar[bool] = True
+
+    code: str
+    severity: str
+    message: str
+    details: dict[str, Any] = {}
+
+
+class Device(Message, kw_only=True, frozen=True, tag="device"):
+    """Something happened to the audio. ``event``: ``opened``, ``lost``, ``gap`` (``frames`` from ``sample``
+    on never existed), ``overrun`` (``frames`` were lost by the device), ``ended``."""
+
+    JOURNALLED: ClassVar[bool] = True
+
+    event: str
+    device: str = ""
+    frames: int = 0
+    reason: str = ""
+
+
+AnyMessage: TypeAlias = AsrPartial | AsrFinal | Vad | Level | Doa | Wake | State | Health | Device
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(AnyMessage)
+
+
+def encode(message: Message) -> tuple[bytes, bytes]:
+    """The two frames: topic and UTF-8 JSON."""
+    return message.topic.encode(), _encoder.encode(message)
+
+
+def decode(data: bytes) -> AnyMessage:
+    """A message from its JSON. Raises PublishError when it is not one of a known type."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise PublishError(f"not a cosyd message: {error}") from error
+
+
+def from_object(plain: object) -> AnyMessage:
+    """A message from its parsed JSON (as a replay gives it). Raises PublishError like ``decode``."""
+    try:
+        message: AnyMessage = msgspec.convert(plain, AnyMessage)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise PublishError(f"not a cosyd message: {error}") from error
+    return message
+
+
+def matches(topic: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether a subscription to ``prefixes`` gets ``topic``; the empty prefix gets everything."""
+    return topic.startswith(prefixes)
+
+
+# --- numbers that JSON cannot say ----------------------------------------------------------------------
+
+
+def _finite_or(value: float | None, otherwise: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else otherwise
+
+
+def _decibel(value: float) -> float:
+    return max(value, FLOOR_DB) if math.isfinite(value) else FLOOR_DB
+
+
+def _replace(struct: msgspec.Struct, field: str, value: object) -> None:
+    msgspec.structs.force_setattr(struct, field, value)
+
+
+def _require_finite(struct: msgspec.Struct, *fields: str) -> None:
+    for field in fields:
+        value = getattr(struct, field)
+        if not math.isfinite(value):
+            raise ValueError(f"{type(struct).__name__}.{field} must be a finite number, not {value}")
