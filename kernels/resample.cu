@@ -1,0 +1,101 @@
+// Device frames to 16 kHz mono without a constant part, in one pass.
+//
+// MATHEMATICS.  Mix: the mean of the mapped channels, x.  Resample: output k of the stream is
+//   r[k] = sum_j taps[p][j] x[b - width/2 + 1 + j],   b = floor(k down / up),  p = (k down) mod up,
+// a windowed sinc designed by cosyd.frontend.resample.design (the CPU stage uses the same taps; 16 kHz has
+// the single tap 1).  DC removal: y[k] = r[k] - r[k-1] + pole y[k-1], with r[-1] = r[0], y[-1] = 0.
+//
+// The recursion is a scan: lane i of the first warp runs its HOP/32 samples from rest, the lanes' ends are
+// combined by Kogge-Stone with powers of the pole, and each lane adds its start times pole^m.
+//
+// LAYOUT.  pcm[rows][stride] bytes, a row's frames from its start, 4-byte aligned. history[slots][history_max]:
+// the `width` mixed samples before this hop's first frame. taps: bank of [width][up], transposed so that the
+// threads of a warp, which have different p, read one line. raw[slots][RING]: the result at its absolute index
+// modulo RING. dc[slots][2]: last r, last y.
+//
+// PRECONDITIONS.  header frames = floor((phase + HOP down) / up) where phase = ((hop HOP - 1) down) mod up, and
+// history was primed by the host when the stream joined; width <= history_max; width + frames <= room.
+// Up to 32 channels.
+//
+// FLOP a row: 2 HOP width (48 kHz: 62,000).  Bytes: the PCM once, history twice, HOP floats out.
+// TOLERANCE: 2e-6 absolute against float64 for signals in +-1.
+// grid B, block HOP, dynamic shared memory room + HOP floats.
+#include "pcm.cuh"
+
+// One output a thread. x: history and mixed new samples.
+__device__ static float resampled(const Stream& st, const float* __restrict__ taps, const float* x, int phase) {
+    const int time = phase + (threadIdx.x + 1) * st.down;
+    if (st.width == 1) return x[time / st.up];
+    const float* window = x + time / st.up;
+    const float* h = taps + st.taps + time % st.up;
+    float sum = 0.0f;
+#pragma unroll 8
+    for (int j = 0; j < st.width; ++j) sum += h[j * st.up] * window[j];
+    return sum;
+}
+
+// The first warp filters r[0..HOP) in place.
+__device__ static void remove_dc(float* r, float* state, bool fresh, float pole) {
+    constexpr int EACH = HOP / 32;
+    const int lane = threadIdx.x;
+    float* mine = r + lane * EACH;
+    float before = lane ? mine[-1] : fresh ? r[0] : state[0], y[EACH], run = 0.0f;
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        const float v = mine[i];
+        y[i] = run = v - before + pole * run;
+        before = v;
+    }
+    float power = 1.0f;
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) power *= pole;
+    const float first = fresh ? 0.0f : state[1];
+    float end = lane ? run : run + power * first, step = power;
+    for (int d = 1; d < 32; d <<= 1) {
+        const float other = __shfl_up_sync(FULL, end, d);
+        if (lane >= d) end += step * other;
+        step *= step;
+    }
+    float start = __shfl_up_sync(FULL, end, 1);
+    if (lane == 0) start = first;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        start *= pole;
+        mine[i] = y[i] + start;
+    }
+    if (lane == 31) {
+        state[0] = before;
+        state[1] = end;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(HOP)
+resample(const int* __restrict__ header, int capacity, const unsigned char* __restrict__ pcm, int stride,
+         const Stream* __restrict__ streams, const float* __restrict__ taps, float* __restrict__ history,
+         int history_max, int room, float pole, int remove, float* __restrict__ dc, float* __restrict__ raw) {
+    extern __shared__ float shared[];
+    float *r = shared, *x = shared + HOP;
+    const Step s{header, capacity};
+    const int row = blockIdx.x, t = threadIdx.x;
+    if (row >= s.rows()) return;
+    const int slot = s.slot(row), frames = s.frames(row), hop = s.hop(row);
+    const Stream st = streams[slot];
+    const unsigned char* from = pcm + (size_t)row * stride;
+    float* kept = history + (size_t)slot * history_max;
+    for (int i = t; i < st.width; i += HOP) x[i] = kept[i];
+    const float share = 1.0f / __popc(st.mapped);
+    for (int i = t; i < frames; i += HOP) {
+        float sum = 0.0f;
+        for (unsigned left = st.mapped; left; left &= left - 1)
+            sum += pcm_sample(from, st.format, i * st.channels + __ffs(left) - 1);
+        x[st.width + i] = sum * share;
+    }
+    __syncthreads();
+    r[t] = resampled(st, taps, x, s.phase(row));
+    for (int i = t; i < st.width; i += HOP) kept[i] = x[frames + i];
+    __syncthreads();
+    if (remove && t < 32) remove_dc(r, dc + 2 * slot, hop == 0, pole);
+    __syncthreads();
+    raw[(size_t)slot * RING + ((hop * HOP + t) & (RING - 1))] = r[t];
+}
