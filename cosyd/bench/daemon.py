@@ -49,9 +49,12 @@ class Daemon:
         settings = {**self._settings, "paths": private | self._settings.get("paths", {})}
         config = self.folder / "cosyd.yaml"
         config.write_text(json.dumps(settings))  # JSON is YAML, too
-        command = [Path(sys.executable).with_name("cosyd"), "run", "-c", config]
+        command = [str(Path(sys.executable).with_name("cosyd")), "run", "-c", str(config)]
         with self.log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log)
+            # a session of its own: Ctrl-C is for the program that started it, which then stops it
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stderr=log, start_new_session=True
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
