@@ -52,8 +52,10 @@ def section_of(annotation: Any) -> type[BaseModel] | None:
     return next((section for section in found if section is not None), None)
 
 
-def explain(error: ErrorDetails) -> tuple[Key, str]:
-    """The key that is wrong, and what is wrong with it."""
+def explain(error: ErrorDetails) -> tuple[Key, str] | None:
+    """The key that is wrong, and what is wrong with it; None for what other errors tell already."""
+    if error["type"] == "too_short" and error["input"]:
+        return None  # pydantic does not count entries that have faults of their own
     key, field = locate(error["loc"])
     if error["type"] == "extra_forbidden":
         return key, "unknown key" + _meant(str(key[-1]), keys_beside(key))
@@ -85,7 +87,7 @@ def _show(value: Any) -> str:
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, (list, tuple)):
-        return "a list"
+        return "a list" if value else "an empty list"
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     text = repr(value)
@@ -153,7 +155,7 @@ def bounds(field: FieldInfo) -> str:
     words = (("at least", ge), ("above", gt), ("at most", le), ("below", lt))
     least = _limit(field, annotated_types.MinLen, "min_length")
     listed = [f"{word} {limit}" for word, limit in words if limit is not None]
-    return ", ".join(listed + ([f"at least {least} long"] if least is not None else []))
+    return ", ".join(listed + ([f"at least {least} of them"] if least is not None else []))
 
 
 def _limit(field: FieldInfo, kind: type, name: str) -> Any:

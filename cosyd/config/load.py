@@ -180,7 +180,8 @@ def validate(root: Node) -> tuple[Config | None, list[Problem]]:
     try:
         config = Config.model_validate(plain(root))
     except ValidationError as error:
-        faults = dict(explain(details) for details in error.errors(include_url=False))
+        explained = (explain(details) for details in error.errors(include_url=False))
+        faults = dict(fault for fault in explained if fault is not None)
         problems = [Problem(origin_of(root, key), spell(root, key), what) for key, what in faults.items()]
         return None, problems + _between_sound_keys(root, set(faults))
     return config, [_problem(root, finding) for finding in checks.errors(config)]

@@ -45,7 +45,8 @@ class Problem:
     what: str
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (str(self.origin), self.key, self.what) if part)
+        line = ": ".join(part for part in (str(self.origin), self.key, self.what) if part)
+        return "".join(character if character.isprintable() else "�" for character in line)
 
 
 def plain(node: Node) -> Any:

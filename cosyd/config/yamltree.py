@@ -134,22 +134,25 @@ class _Reader:
     def _complain(self, line: int, what: str, key: tuple[str, ...] = ()) -> None:
         self.problems.append(Problem(Origin(self.rank, self.where, line), ".".join(key), what))
 
-    def _build(self, node: yaml.Node, key: tuple[str, ...], line: int, above: tuple[int, ...]) -> Node:
-        """``above``: the collections around this one, to notice an alias to one of them."""
+    def _build(self, node: yaml.Node, key: tuple[str, ...], line: int, above: tuple[int, ...]) -> Node | None:
+        """None, and a problem, for what cannot be a value.
+
+        ``above``: the collections around this one, to notice an alias to one of them.
+        """
         self.nodes += 1
-        origin = Origin(self.rank, self.where, line)
         if self.nodes > MAX_NODES:
             if self.nodes == MAX_NODES + 1:
                 self._complain(line, f"more than {MAX_NODES} values")
-            return Node(None, origin)
+            return None
         if id(node) in above or len(above) >= MAX_DEPTH:
             self._complain(line, "contains itself" if id(node) in above else "nested too deeply", key)
-            return Node(None, origin)
+            return None
+        origin = Origin(self.rank, self.where, line)
         if isinstance(node, yaml.MappingNode):
             return Node(self._mapping(node, key, (*above, id(node))), origin)
         if isinstance(node, yaml.SequenceNode):
             return Node(self._sequence(node, key, (*above, id(node))), origin)
-        return Node(self._scalar(node, key, line), origin)
+        return self._scalar(node, key, origin)
 
     def _mapping(
         self, node: yaml.MappingNode, key: tuple[str, ...], above: tuple[int, ...]
@@ -164,24 +167,27 @@ class _Reader:
             if name in built:
                 self._complain(line, f"appears twice, first in line {built[name].origin.line}", (*key, name))
                 continue
-            built[name] = self._build(value_node, (*key, name), line, above)
+            value = self._build(value_node, (*key, name), line, above)
+            if value is not None:
+                built[name] = value
         return built
 
     def _sequence(self, node: yaml.SequenceNode, key: tuple[str, ...], above: tuple[int, ...]) -> list[Node]:
-        return [
+        entries = (
             self._build(child, (*key, str(i)), child.start_mark.line + 1, above)
             for i, child in enumerate(node.value)
-        ]
+        )
+        return [entry for entry in entries if entry is not None]
 
-    def _scalar(self, node: yaml.Node, key: tuple[str, ...], line: int) -> Scalar:
+    def _scalar(self, node: yaml.Node, key: tuple[str, ...], origin: Origin) -> Node | None:
         construct = _CONSTRUCTORS.get(node.tag)
         if construct is None:
-            self._complain(line, f"the tag {node.tag} is not allowed", key)
+            self._complain(origin.line, f"the tag {node.tag} is not allowed", key)
             return None
         try:
-            return construct(node.value)
+            return Node(construct(node.value), origin)
         except ValueError:
-            self._complain(line, f"not a usable {node.tag.removeprefix(_TAG)}", key)
+            self._complain(origin.line, f"not a usable {node.tag.removeprefix(_TAG)}", key)
             return None
 
 
@@ -197,7 +203,7 @@ def _syntax(error: yaml.MarkedYAMLError) -> str:
         return "a tab where YAML wants spaces"
     if "mapping values are not allowed" in problem:
         return "not valid YAML: a second ':' in one line, or wrong indentation"
-    if "expected a single document" in problem:
+    if "expected a single document" in (error.context or ""):
         return "only one document is allowed, here begins a second ('---')"
     context = f" {error.context.strip()}" if error.context else ""
     return f"not valid YAML:{context.replace(chr(10), ' ')}{',' if context else ''} {problem}"
