@@ -30,7 +30,7 @@ import zmq.asyncio
 from cosyd.errors import ControlError, PublishError
 from cosyd.publish.control_client import ControlClient
 from cosyd.publish.curve import ClientKeys
-from cosyd.publish.messages import AnyMessage, decode, from_object
+from cosyd.publish.messages import JOURNALLED_TYPES, AnyMessage, decode, from_object
 from cosyd.publish.ordering import Ordering, Replay
 
 HIGH_WATER = 2_000  # messages kept while the program is busy; what is lost beyond comes by replay
@@ -88,6 +88,7 @@ class _Session:
         self._topics = tuple(topics)
         self._timeout_s = timeout_s
         self._patience_s = patience_s
+        self._follows = any(_overlap(topic, kind) for topic in self._topics for kind in JOURNALLED_TYPES)
         self._keys = ClientKeys.load(server_key, secret_key) if server_key and secret_key else None
         self._control = ControlClient(control, self._keys) if control else None
         self._ordering = Ordering(self._topics, since)
@@ -114,8 +115,7 @@ class _Session:
         socket.heartbeat_timeout = 30_000
         if self._keys is not None:
             self._keys.apply(socket)
-        # the states last: the one that answers then tells that all subscriptions are in force
-        for topic in (*self._topics, "state"):
+        for topic in (*self._topics, *(JOURNALLED_TYPES if self._follows else ()), "state"):
             socket.subscribe(topic)
         try:
             socket.connect(self._events)
@@ -134,7 +134,7 @@ class _Session:
 
     def _ask(self, replay: Replay) -> bool:
         """Ask for one page. False: try again a little later. Raises ControlError when patience is over."""
-        if self._control is None:
+        if self._control is None or not self._follows:
             self._ready.extend(self._ordering.replayed([], replay.since, more=False))
             return True
         params = {"since": replay.since, "until": replay.until, "topics": self._topics}
@@ -156,6 +156,11 @@ class _Session:
         if now - self._failing_since > self._patience_s:
             self._failing_since = None
             raise ControlError(f"events were missed and cannot be fetched: {error}") from error
+
+
+def _overlap(prefix: str, kind: str) -> bool:
+    """Whether a subscription to ``prefix`` can get a message of the type ``kind``."""
+    return prefix.startswith(kind) or kind.startswith(prefix)
 
 
 def _read_page(page: dict[str, object]) -> tuple[list[AnyMessage], int, bool]:

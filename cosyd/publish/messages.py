@@ -43,8 +43,9 @@ class Message(msgspec.Struct, kw_only=True, frozen=True, tag_field="type"):
 
     ``v``: version of the format. ``seq``: one counter for all topics of the publisher; it never repeats,
     not even across restarts, where it may jump. ``n``: counts the messages of this topic since the
-    start, from 1, so that who subscribes to a few topics can tell loss exactly, too. ``boot``: id of this
-    start of the daemon. ``t_wall``: seconds since 1970 and ``t_mono_ns``: CLOCK_MONOTONIC, both at
+    start, from 1, so that who subscribes to a few topics can tell loss exactly, too. ``kept``: ``seq`` of
+    the newest journalled event before this message; who has not seen that one may ask for it. ``boot``: id
+    of this start of the daemon. ``t_wall``: seconds since 1970 and ``t_mono_ns``: CLOCK_MONOTONIC, both at
     publication. ``sample``: position in the source's own clock.
     """
 
@@ -54,6 +55,7 @@ class Message(msgspec.Struct, kw_only=True, frozen=True, tag_field="type"):
     source: str
     seq: int = 0
     n: int = 0
+    kept: int = 0
     boot: str = ""
     t_wall: float = 0.0
     t_mono_ns: int = 0
@@ -169,7 +171,6 @@ class State(Message, kw_only=True, frozen=True, tag="state"):
     ``failed`` (given up until the configuration changes), ``ended`` (a file or pipe is through),
     ``stopped`` (the daemon shuts down). ``reason``: one line for people where it is not as wished.
     ``rate_hz``, ``channels``, ``format``: what the device gives. ``backends``: by stage.
-    ``kept``: ``seq`` of the newest journalled event at this moment; filled in by the publisher.
     """
 
     status: str
@@ -181,7 +182,6 @@ class State(Message, kw_only=True, frozen=True, tag="state"):
     muted: bool = False
     model: str = ""
     backends: dict[str, Backend] = {}
-    kept: int = 0
 
 
 class Health(Message, kw_only=True, frozen=True, tag="health"):
@@ -208,6 +208,7 @@ class Device(Message, kw_only=True, frozen=True, tag="device"):
 
 
 AnyMessage: TypeAlias = AsrPartial | AsrFinal | Vad | Level | Doa | Wake | State | Health | Device
+JOURNALLED_TYPES = ("asr.final", "device", "health")
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyMessage)

@@ -3,9 +3,10 @@
 Live messages go in one by one; what comes out is either messages to hand on, or a ``Replay`` to ask for.
 Its answer goes in before anything else. The rules:
 
-* ``n`` of a topic goes up by one from message to message while ``boot`` stays the same. If it does not, if
-  ``boot`` changes, or if a ``state`` names a newer journalled event (``kept``) than the last one seen, then
-  what lies between the last settled ``seq`` and this message is asked for.
+* Each message names the newest journalled event before it (``kept``). If that is newer than the last one
+  seen, what lies in between is asked for, up to this message. The subscriber has to get all journalled
+  types for that; those that the user does not want are left out here.
+* A counter that goes down, in another ``boot``, has begun anew: then everything kept is new.
 * A message waits for the replay before it; so the order is that of ``seq``, and nothing comes twice.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cosyd.publish.messages import AnyMessage, State, matches
+from cosyd.publish.messages import AnyMessage, matches
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,12 @@ class Ordering:
         if self._settled is None:  # the first of all
             self._settled = message.seq - 1
             self._boot = message.boot
-            return self._pass(message)
-        if message.boot == self._boot and message.seq <= self._settled:
-            return []
-        if not self._something_missing(message, self._settled):
-            return self._pass(message)
-        if message.seq <= self._settled:  # lower, in another boot: the counter itself began anew
+        if message.seq <= self._settled:
+            if message.boot == self._boot:
+                return []
             self._settled = 0
+        if message.kept <= self._settled:
+            return self._pass(message)
         self._waiting = message
         self._replay = Replay(self._settled, message.seq)
         return []
@@ -80,14 +80,8 @@ class Ordering:
             self._replay = Replay(next_since, self._replay.until)
             return self._wanted(events)
         message, self._waiting, self._replay = self._waiting, None, None
+        self._settled = message.seq - 1
         return self._wanted(events) + self._pass(message)
-
-    def _something_missing(self, message: AnyMessage, settled: int) -> bool:
-        if message.boot != self._boot:
-            return True
-        if isinstance(message, State):
-            return message.kept > settled
-        return message.JOURNALLED and message.n - 1 != self._count(message.topic)
 
     def _pass(self, message: AnyMessage) -> list[AnyMessage]:
         """Hand on a message before which nothing is missing any more."""
@@ -100,13 +94,13 @@ class Ordering:
             self._from_start = self._boot is not None
             self._boot = message.boot
             self._counts = {}
-        if message.JOURNALLED:
-            before = self._count(message.topic)
-            if before is not None:
-                self.lost += max(0, message.n - before - 1)
-            self._counts[message.topic] = message.n
-        if message.JOURNALLED or isinstance(message, State):
-            self._settled = message.seq
+        if not message.JOURNALLED:
+            return
+        self._settled = message.seq
+        before = self._count(message.topic)
+        if before is not None and self._wanted([message]):
+            self.lost += max(0, message.n - before - 1)
+        self._counts[message.topic] = message.n
 
     def _count(self, topic: str) -> int | None:
         """``n`` of the last message of a topic; None when it cannot be known."""

@@ -201,15 +201,14 @@ class Publisher:
 
     def _stamp(self, message: Message) -> Message:
         self._topics[message.topic] += 1
-        stamps = {
+        stamps: dict[str, object] = {
             "seq": self._counter.next(),
             "n": self._topics[message.topic],
+            "kept": self._kept,
             "boot": self.boot,
             "t_wall": time.time(),
             "t_mono_ns": time.monotonic_ns(),
         }
-        if isinstance(message, State):
-            stamps["kept"] = self._kept
         return msgspec.structs.replace(message, **stamps)
 
     # --- the journal -----------------------------------------------------------------------------------
