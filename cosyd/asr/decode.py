@@ -17,8 +17,9 @@ DecodeKind = Literal["partial", "speculative", "final"]
 class Decode:
     """``audio`` float32 [n] at 16 kHz covers ``start_sample`` to ``end_sample`` of the source clock.
 
-    ``id`` grows with every request of a listener. ``blocks``: length in front-end blocks. ``slack_s``: how
-    long, in audio time, the result can wait (a speculative final is not needed before the endpoint).
+    ``id`` grows with every request of a listener. ``anchor`` and ``blocks``: where in the utterance the audio
+    begins and ends, in front-end blocks. ``slack_s``: how long, in audio time, the result can wait (a
+    speculative final is not needed before the endpoint).
     ``prompt`` and ``draft`` as in SegmentRequest. ``reason`` is a final's.
     """
 
@@ -29,6 +30,7 @@ class Decode:
     audio: NDArray[np.float32]
     start_sample: int
     end_sample: int
+    anchor: int
     blocks: int
     slack_s: float = 0.0
     prompt: str = ""

@@ -34,6 +34,7 @@ from cosyd.asr.utterance import (
     Utterance,
     concatenate,
     find_onset,
+    join,
     level_db,
 )
 from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
@@ -157,6 +158,7 @@ class Listener:
             self._utterance = self._open(run)
         else:
             self._utterance.voiced(run)
+            self._utterance.settle()
         utterance = self._utterance
         first = len(utterance.blocks) - run
         sample = utterance.start_sample if utterance.speech <= run else utterance.blocks[first].sample
@@ -246,7 +248,7 @@ class Listener:
         reason: EndReason | None = None,
     ) -> Decode:
         self._next_id += 1
-        blocks = utterance.blocks[:position]
+        blocks = utterance.blocks[utterance.anchor : position]
         return Decode(
             id=self._next_id,
             source=self._source,
@@ -255,10 +257,11 @@ class Listener:
             audio=concatenate(blocks, padding),
             start_sample=blocks[0].sample,
             end_sample=blocks[-1].end,
+            anchor=utterance.anchor,
             blocks=position,
             slack_s=slack_s,
-            prompt=utterance.stable.text,
-            draft=utterance.transcript.tokens,
+            prompt=utterance.prompt,
+            draft=utterance.draft,
             reason=reason,
         )
 
@@ -315,10 +318,13 @@ class Listener:
         resume_sample = utterance.sample_at(position)
         closing = Closing(utterance, None, reason, utterance.end_sample, resume_sample, more)
         self._closing.append(closing)
-        if reason == "no_speech" and utterance.most_words == 0:
-            closing.transcript = Transcript("")
+        unheard = reason == "no_speech" and utterance.most_words == 0
+        if unheard or not utterance.speech_between(utterance.anchor, position):
+            closing.transcript = utterance.settled
         elif utterance.speculation is not None and utterance.speculation.blocks == position and not more:
-            closing.decode, closing.transcript = utterance.speculation, utterance.speculated
+            closing.decode = utterance.speculation
+            if utterance.speculated is not None:
+                closing.transcript = join(utterance.settled, utterance.speculated)
         else:
             padding = 0 if more else (self._cut(utterance) - position) * FRAME.block
             closing.decode = self._request(utterance, "final", position, padding=padding, reason=reason)
@@ -331,7 +337,8 @@ class Listener:
         """The result of a request. Those that nobody waits for any more come to nothing."""
         for closing in self._closing:
             if closing.decode is decode:
-                closing.transcript = transcript
+                believed = _believed(closing.utterance, decode, transcript)
+                closing.transcript = join(closing.utterance.settled, believed)
                 return self._release()
         utterance = self._utterance
         if utterance is None or utterance.number != decode.utt or decode.id <= utterance.newest:
@@ -351,19 +358,19 @@ class Listener:
 
     def _heard(self, utterance: Utterance, decode: Decode, transcript: Transcript) -> list[RecognitionEvent]:
         utterance.newest = decode.id
+        transcript = _believed(utterance, decode, transcript)
         if decode is utterance.speculation:
             utterance.speculated = transcript
-        if doubtful(transcript, utterance.speech):
-            transcript = Transcript("")
+        if decode.anchor != utterance.anchor:
+            return []  # asked before the utterance was settled up to its anchor
         before = (utterance.transcript.text, utterance.stable.text)
         utterance.heard(decode, transcript)
-        if not self._partials:
-            return []
         # A final that is under way was asked to begin with what is stable now: nothing may be added.
-        if not self._speculated(utterance):
+        if self._partials and not self._speculated(utterance):
             freeze = self._rules.longest - self._rules.split_window
-            utterance.stable.add(decode.blocks, transcript.text, freeze)
-        return self._partial(utterance, decode, before)
+            utterance.stable.add(decode.blocks, utterance.transcript.text, freeze)
+        utterance.settle()
+        return self._partial(utterance, decode, before) if self._partials else []
 
     def _partial(
         self, utterance: Utterance, decode: Decode, before: tuple[str, str]
@@ -378,17 +385,22 @@ class Listener:
     def _release(self) -> list[RecognitionEvent]:
         """Finals whose results are there, in the order of their utterances."""
         finals: list[RecognitionEvent] = []
-        while self._closing and self._closing[0].transcript is not None:
+        while self._closing and (transcript := self._closing[0].transcript) is not None:
             closing = self._closing.popleft()
             self._settled = closing.resume_sample
-            finals.append(_final(closing, closing.transcript))
+            finals.append(_final(closing, transcript))
         return finals
 
 
-def _final(closing: Closing, transcript: Transcript | None) -> Final:
+def _believed(utterance: Utterance, decode: Decode, transcript: Transcript) -> Transcript:
+    """The result, or an empty one where it is more likely made up."""
+    if doubtful(transcript, utterance.speech_between(decode.anchor, decode.blocks)):
+        return Transcript("")
+    return transcript
+
+
+def _final(closing: Closing, transcript: Transcript) -> Final:
     utterance = closing.utterance
-    if transcript is None or doubtful(transcript, utterance.speech):
-        transcript = Transcript("")
     return Final(
         utt=utterance.number,
         text=keep_promise(utterance.stable.text, transcript.text),

@@ -214,7 +214,7 @@ class Moonshine:
             state.scores.append(_log_prob(state.logits, token))
             state.tokens.append(token)
             if cut := cut_loop(state.tokens):
-                log.warning("%s repeated itself; %d tokens cut off", self._name, cut)
+                log.info("%s repeated itself; %d tokens cut off", self._name, cut)
                 break
             state.logits = decoder.step(token, state.cache)
         return state

@@ -91,6 +91,11 @@ class StablePrefix:
         agreed = min(common_prefix(first, other) for _, other in self._history)
         self._promise(first[: max(0, min(agreed, len(first) - HOLD_BACK))], first_blocks)
 
+    def promise(self, text: str, until: int) -> None:
+        """All of ``text``, which begins with what is stable already; spoken before block ``until``."""
+        self._promise(split_words(text), until)
+        self._history.clear()
+
     def _promise(self, words: list[str], until: int) -> None:
         if len(words) > len(self._words) and words[: len(self._words)] == self._words:
             self._words, self._until = words, until

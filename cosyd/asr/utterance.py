@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from cosyd.asr.decode import Decode
 from cosyd.asr.endpoint import Progress
-from cosyd.asr.stable import StablePrefix, split_words
+from cosyd.asr.stable import StablePrefix, keep_promise, split_words
+from cosyd.spec import FRAME
 from cosyd.types import EndReason, Transcript
 
 Audio = NDArray[np.float32]
+SETTLE_MS = 6_000  # with that much context Moonshine gains no more from what was before
+SETTLE_BLOCKS = FRAME.blocks(SETTLE_MS)
 _SILENT = 1e-10  # mean square of digital silence: -100 dB instead of minus infinity
 
 
@@ -49,7 +52,10 @@ class Utterance:
     news: int = 0  # position at which something new was last recognised
     stale: int = 0  # blocks heard after that without anything new
     most_words: int = 0
-    transcript: Transcript = field(default_factory=lambda: Transcript(""))
+    transcript: Transcript = field(default_factory=lambda: Transcript(""))  # newest, of the whole
+    anchor: int = 0  # position before which everything is settled and not decoded any more
+    settled: Transcript = field(default_factory=lambda: Transcript(""))  # what was said before it
+    draft: tuple[int, ...] = ()  # tokens of the newest result from the anchor on
     speculation: Decode | None = None
     speculated: Transcript | None = None
     failed_cut: int = -1  # the recogniser failed on a speculation up to here
@@ -83,12 +89,50 @@ class Utterance:
         return max(self.start_sample, self.sample_at(self.speech_end))
 
     def heard(self, decode: Decode, transcript: Transcript) -> None:
-        """A result on the first ``decode.blocks`` blocks."""
-        self.transcript = transcript
-        words = len(split_words(transcript.text))
+        """A result on the blocks from the anchor to ``decode.blocks``."""
+        self.draft = transcript.tokens
+        self.transcript = join(self.settled, transcript)
+        words = len(split_words(self.transcript.text))
         if words > self.most_words:
             self.most_words, self.news = words, decode.blocks
         self.stale = decode.blocks - self.news
+
+    def speech_between(self, first: int, last: int) -> int:
+        """Blocks of speech between two positions."""
+        return sum(block.voiced for block in self.blocks[first:last])
+
+    def settle(self) -> None:
+        """If a speculation was in vain, because speech went on, and it heard enough: keep what it says.
+
+        What it heard is not decoded again, so the cost of a result does not grow with the utterance.
+        """
+        speculation, result = self.speculation, self.speculated
+        if speculation is None or result is None or not result.text or speculation.blocks > self.speech_end:
+            return
+        if speculation.anchor != self.anchor or speculation.blocks - self.anchor < SETTLE_BLOCKS:
+            return
+        whole = join(self.settled, result)
+        self.settled = replace(whole, text=keep_promise(self.stable.text, whole.text))
+        self.anchor = speculation.blocks
+        self.stable.promise(self.settled.text, self.anchor)
+        self.transcript, self.draft = self.settled, ()
+
+    @property
+    def prompt(self) -> str:
+        """The stable words from the anchor on."""
+        return " ".join(split_words(self.stable.text)[len(split_words(self.settled.text)) :])
+
+
+def join(first: Transcript, second: Transcript) -> Transcript:
+    """Two pieces one after the other; the confidence is the mean over the tokens."""
+    if not first.text or not second.text:
+        return second if second.text else first
+    counts = len(first.tokens), len(second.tokens)
+    conf = None
+    if first.conf is not None and second.conf is not None:
+        conf = (first.conf * counts[0] + second.conf * counts[1]) / max(1, sum(counts))
+    text = f"{first.text} {second.text}"
+    return Transcript(text, first.tokens + second.tokens, conf, first.words + second.words)
 
 
 @dataclass
