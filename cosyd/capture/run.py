@@ -1,0 +1,70 @@
+"""One source from its configuration to its ring."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+from cosyd.capture.device import AudioSystem, DeviceInfo
+from cosyd.capture.file import FileSource
+from cosyd.capture.pipe import PipeSource
+from cosyd.capture.priority import raise_priority
+from cosyd.capture.track import Report, Track
+from cosyd.capture.watch import DeviceWatch
+from cosyd.config.schema import SourceConfig
+
+log = logging.getLogger(__name__)
+
+
+class Capture:
+    """Runs one source in this process.
+
+    ``run`` writes the ring at ``ring_path`` until ``stop`` is set or the source has ended (a file or
+    standard input is over and all of it has been read from the ring). Whatever trying again may mend is
+    reported and tried again; it raises ``AudioError`` for the rest:
+
+    * a path or format that cannot work (UnsupportedFormat and plain AudioError);
+    * ``bounded.DriverHangs``: a driver does not come back. The process must end without waiting for its
+      threads (``os._exit``); the next one adopts the ring.
+
+    The ring is removed when it returns or raises, and kept for the next process if this one is killed.
+    """
+
+    def __init__(self, config: SourceConfig, ring_path: Path) -> None:
+        self._config = config
+        self._ring_path = ring_path
+
+    def run(self, stop: threading.Event, report: Report) -> None:
+        config = self._config
+        is_device = config.type in ("portaudio", "pyaudio")
+        track = Track(self._ring_path, config.buffer_s, report, measure_drift=is_device)
+        with track:
+            if config.type == "file":
+                FileSource(config, track, stop).run()
+            elif config.type == "pipe":
+                PipeSource(config, track, stop).run()
+            else:
+                log.info("%s: capture runs with priority: %s", config.name, raise_priority())
+                DeviceWatch(config, lambda: audio_system(config.type), track, stop).run()
+
+
+def audio_system(source_type: str = "portaudio") -> AudioSystem:
+    """The library behind a type of source. Imports it."""
+    if source_type == "pyaudio":
+        from cosyd.capture.pyaudio_source import PyAudioSystem
+
+        return PyAudioSystem()
+    from cosyd.capture.portaudio import PortAudio
+
+    return PortAudio()
+
+
+def list_devices(source_type: str = "portaudio") -> list[DeviceInfo]:
+    """The input devices there are now."""
+    system = audio_system(source_type)
+    try:
+        system.refresh()
+        return system.devices()
+    finally:
+        system.close()

@@ -1,0 +1,287 @@
+"""The ring of one source through openings, losses and restarts: a clock that never goes back."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from cosyd.capture.bounded import DriverHangs
+from cosyd.capture.drift import DriftEstimator
+from cosyd.capture.ratelimit import RateLimiter
+from cosyd.errors import RingError
+from cosyd.ring import RingReader, RingWriter
+from cosyd.spec import AudioSpec
+from cosyd.types import CaptureEvent, CaptureProgress, DeviceLost, DeviceOpened, GapRecorded, SourceEnded
+
+log = logging.getLogger(__name__)
+
+PROGRESS_S = 0.5  # the contract is "at least once a second"
+STAMP_S = 1.0  # pause between stamps of the drift regression
+
+_ABANDONED: list[RingWriter] = []  # kept mapped until the process has ended; at most one in each process
+
+Report = Callable[[CaptureEvent], None]
+
+
+class Track:
+    """Owns the ring's writer and tells the daemon what becomes of the source.
+
+    Order: ``prepare`` a spec, ``catch_up`` the clock just before the first frame, ``opened`` once there is
+    one; ``tick`` often; ``lost`` when it goes away, then from the start again; ``ended`` and ``close``.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        buffer_s: float,
+        report: Report,
+        *,
+        measure_drift: bool = False,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._path = path
+        self._buffer_s = buffer_s
+        self._report = report
+        self._measure_drift = measure_drift
+        self._now_ns = now_ns
+        self._writer: RingWriter | None = None
+        self._drift = DriftEstimator(1)
+        self._overruns = RateLimiter()
+        self._overruns_seen = 0  # counted for the log
+        self._overruns_stamped = 0  # known to the regression
+        self._lost_frames_before = 0  # of rings that a change of format has replaced
+        self._overruns_before = 0
+        self._gap_start: int | None = None  # index at which frames stopped coming; None: nothing is missing
+        self._resume_at = 0  # index of the first frame after an opening
+        self._anchor: tuple[int, int] | None = None  # (index, monotonic ns): where the clock was last known
+        self._capturing = False
+        self._reopened = False
+        self._next_progress_ns = 0
+        self._next_stamp_ns = 0
+
+    # --- the ring --------------------------------------------------------------------------------------
+
+    @property
+    def ring(self) -> RingWriter:
+        if self._writer is None:
+            raise RingError(f"{self._path}: used before it was opened")
+        return self._writer
+
+    @property
+    def index(self) -> int:
+        """Where the source clock stands."""
+        return 0 if self._writer is None else self._writer.write_index
+
+    @property
+    def capturing(self) -> bool:
+        return self._capturing
+
+    def prepare(self, spec: AudioSpec) -> RingWriter:
+        """The ring for ``spec``: the one there is, a left-over of a killed process, or a new one at the path.
+
+        After a change of format the clock goes on from the same second, counted in the new rate.
+        """
+        if self._writer is not None and self._writer.spec == spec:
+            return self._writer
+        if self._writer is not None:
+            start_index = self._replace(self._writer, spec)
+            self._writer = RingWriter.open(self._path, spec, self._buffer_s, start_index=start_index)
+        else:
+            self._writer = self._first(spec)
+        self._drift.reset(spec.rate_hz)
+        return self._writer
+
+    def _first(self, spec: AudioSpec) -> RingWriter:
+        """The first ring of this process, which may find one that a killed process has left."""
+        left_over = _peek(self._path)
+        start_index = 0
+        if left_over is not None and left_over.spec != spec:
+            start_index = self._carry(left_over.spec, left_over.index, left_over.t_ns, spec)
+        writer = RingWriter.open(self._path, spec, self._buffer_s, start_index=start_index)
+        if writer.adopted and left_over is not None:
+            self._adopt(writer, left_over.t_ns)
+        return writer
+
+    def _replace(self, old: RingWriter, spec: AudioSpec) -> int:
+        statistics = old.statistics()
+        self._overruns_before += statistics.overruns
+        self._lost_frames_before += statistics.overrun_frames
+        anchor_index, anchor_ns = self._anchor or (old.write_index, self._now_ns())
+        old_spec = old.spec
+        old.close(unlink=True)
+        self._writer = None
+        log.info("%s: format changes from %s to %s", self._path.name, old_spec, spec)
+        return self._carry(old_spec, anchor_index, anchor_ns, spec)
+
+    def _carry(self, old: AudioSpec, index: int, t_ns: int, spec: AudioSpec) -> int:
+        """The clock of another rate at the same second, rounded up so that it does not go back."""
+        start = -(-index * spec.rate_hz // old.rate_hz)
+        self._anchor = (start, t_ns)
+        self._gap_start = start
+        self._reopened = True
+        return start
+
+    def _adopt(self, ring: RingWriter, t_ns: int) -> None:
+        log.warning("%s: going on with the ring of a killed process at frame %d", ring.path, ring.write_index)
+        self._anchor = (ring.write_index, t_ns)
+        self._gap_start = ring.write_index
+        self._reopened = True
+        self._overruns_seen = ring.statistics().overruns
+
+    # --- the clock -------------------------------------------------------------------------------------
+
+    def missed_frames(self) -> int:
+        """Frames that the source would have delivered since its clock was last known."""
+        if self._anchor is None:
+            return 0
+        index, t_ns = self._anchor
+        elapsed = max(0, self._now_ns() - t_ns) * self.ring.spec.rate_hz // 1_000_000_000
+        return max(0, index + elapsed - self.ring.write_index)
+
+    def catch_up(self, at_most: int | None = None) -> int:
+        """Skip what was missed: call just before the next frame is captured. Returns the frames skipped."""
+        self._drop_anchor()
+        missed = self.missed_frames()
+        if at_most is not None:
+            missed = min(missed, at_most)
+        if missed:
+            self.ring.skip(missed)
+        self._resume_at = self.ring.write_index
+        return missed
+
+    def _drop_anchor(self) -> None:
+        """Remember the newest frame; while the device is being closed, a last one may still have come."""
+        if self._writer is not None and self._writer.last_write_ns > (self._anchor or (0, 0))[1]:
+            self._anchor = (self._writer.write_index, self._writer.last_write_ns)
+            self._gap_start = self._writer.write_index
+
+    def resume_exactly(self) -> None:
+        """Nothing was missed: the source goes on with the very next frame."""
+        self._resume_at = self.ring.write_index
+
+    def skip(self, frames: int) -> None:
+        """A gap in the middle of a source that is open: these frames were lost. Reported at once."""
+        self._report(GapRecorded(self.ring.write_index, frames))
+        self.ring.skip(frames)
+
+    # --- the device ------------------------------------------------------------------------------------
+
+    def opened(self, device: str) -> None:
+        """The source delivers since ``catch_up`` (or ``resume_exactly``): reports the gap and the opening."""
+        spec, start = self.ring.spec, self._resume_at
+        if self._gap_start is not None and start > self._gap_start:
+            self._report(GapRecorded(self._gap_start, start - self._gap_start))
+        self._gap_start = self._anchor = None
+        self._capturing = True
+        self._drift.reset()
+        log.info("%s: %s %r, %s", self._path.name, "reopened" if self._reopened else "opened", device, spec)
+        self._report(
+            DeviceOpened(start, device, spec.rate_hz, spec.channels, spec.format.value, self._reopened)
+        )
+        self._reopened = True
+
+    def lost(self, reason: str) -> None:
+        """The source delivers no more, or could not be opened."""
+        self._drop_anchor()
+        self._capturing = False
+        self._drift.reset()
+        log.warning("%s: %s", self._path.name, reason)
+        self._report(DeviceLost(self.index, reason))
+
+    def ended(self) -> None:
+        self._capturing = False
+        self._report(SourceEnded(self.index))
+
+    # --- progress --------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Call at least every PROGRESS_S: stamps the clock, reports progress, logs overruns."""
+        now_ns = self._now_ns()
+        if self._measure_drift and self._capturing and now_ns >= self._next_stamp_ns:
+            self._next_stamp_ns = now_ns + int(STAMP_S * 1e9)
+            self._stamp()
+        if now_ns >= self._next_progress_ns:
+            self._next_progress_ns = now_ns + int(PROGRESS_S * 1e9)
+            self._progress()
+
+    def _stamp(self) -> None:
+        """Index and time are two reads: take them only if no frame came between.
+
+        What an overrun has lost is not in the index: a regression across it would show drift.
+        """
+        overruns = self.ring.statistics().overruns
+        if overruns != self._overruns_stamped:
+            self._overruns_stamped = overruns
+            self._drift.reset()
+        index, t_ns = self.ring.write_index, self.ring.last_write_ns
+        if t_ns and index == self.ring.write_index:
+            self._drift.add(index, t_ns)
+
+    def _progress(self) -> None:
+        overruns = lost = 0
+        if self._writer is not None:
+            statistics = self._writer.statistics()
+            overruns, lost = statistics.overruns, statistics.overrun_frames
+            if due := self._overruns.add(overruns - self._overruns_seen):
+                log.warning("%s: the device overran %d times (%d so far)", self._path.name, due, overruns)
+            self._overruns_seen = overruns
+        self._report(
+            CaptureProgress(
+                self.index,
+                self._capturing,
+                self._overruns_before + overruns,
+                self._lost_frames_before + lost,
+                self._drift.ppm if self._capturing else None,
+            )
+        )
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Track:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, DriverHangs):
+            self._abandon()
+        self.close()
+
+    def close(self) -> None:
+        """Remove the ring; its readers are told. Idempotent."""
+        if self._writer is not None:
+            self._writer.close(unlink=True)
+            self._writer = None
+
+    def _abandon(self) -> None:
+        """Leave the ring as a killed process would: a hung driver may still write into it."""
+        if self._writer is not None:
+            _ABANDONED.append(self._writer)
+            self._writer = None
+
+
+@dataclass(frozen=True)
+class _LeftOver:
+    """The clock of a ring that another process has left: frame ``index``, the next, was due at ``t_ns``."""
+
+    spec: AudioSpec
+    index: int
+    t_ns: int
+
+
+def _peek(path: Path) -> _LeftOver | None:
+    """None: there is no ring that can be read, and RingWriter.open decides what becomes of the file."""
+    try:
+        reader = RingReader.attach(path)
+    except RingError:
+        return None
+    try:
+        index = reader.write_index
+        written = reader.time_ns(0) != 0  # else no frame was ever captured, and no time is known
+        return _LeftOver(reader.spec, index, reader.time_ns(index) if written else time.monotonic_ns())
+    finally:
+        reader.close()
