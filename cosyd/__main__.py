@@ -1,8 +1,8 @@
-"""``python -m cosyd``."""
+"""``python -m cosyd`` is the same as ``cosyd``."""
 
 import sys
 
 from cosyd.cli import main
 
-if __name__ == "__main__":  # workers are spawned, and import this module again
+if __name__ == "__main__":
     sys.exit(main())

@@ -59,6 +59,7 @@ class Daemon:
     async def run(self) -> int:
         """Start everything, serve until told to end, undo it in reverse."""
         self._exit = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().set_exception_handler(self._broken)
         async with AsyncExitStack() as stack:
             self._paths.create()
             self._handle_signals()
@@ -117,6 +118,14 @@ class Daemon:
     def _end(self, code: int) -> None:
         if self._exit and not self._exit.done():
             self._exit.set_result(code)
+
+    def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """A fault of our own in a callback: end, and let the service manager start afresh."""
+        error = context.get("exception")
+        if isinstance(error, BaseException) and self._exit and not self._exit.done():
+            self._exit.set_exception(error)
+        else:
+            loop.default_exception_handler(context)
 
     def _give_up(self, failure: Failed) -> None:
         self._failure = failure

@@ -17,7 +17,6 @@ from cosyd.types import (
     Checkpoint,
     DeviceLost,
     DeviceOpened,
-    Final,
     GapRecorded,
     Partial,
     SourceEnded,
@@ -117,7 +116,7 @@ class Board:
             self._progressed(record, event)
         elif isinstance(event, DeviceOpened):
             record.opened = event
-            self._device(record, "opened", event.sample, device=event.device)
+            self._device(record, "opened", event.sample)
             self.enter(record, "listening")
         elif isinstance(event, DeviceLost):
             self._device(record, "lost", event.sample, reason=event.reason)
@@ -138,9 +137,15 @@ class Board:
         record.overruns = progress.overruns
         record.drift_ppm = progress.drift_ppm
 
-    def _device(self, record: SourceRecord, event: str, sample: int, **details: object) -> None:
-        details.setdefault("device", record.opened.device if record.opened else "")
-        self._publish(messages.Device(source=record.name, sample=sample, event=event, **details))  # type: ignore[arg-type]
+    def _device(
+        self, record: SourceRecord, event: str, sample: int, *, frames: int = 0, reason: str = ""
+    ) -> None:
+        device = record.opened.device if record.opened else ""
+        self._publish(
+            messages.Device(
+                source=record.name, sample=sample, event=event, device=device, frames=frames, reason=reason
+            )
+        )
 
     def worker_state(self, record: SourceRecord, state: WorkerState) -> None:
         """The capture worker of a source died, comes back, or gave up."""
@@ -152,16 +157,11 @@ class Board:
     # --- recognition ---
 
     def recognised(self, record: SourceRecord, message: Recognized) -> float | None:
-        """Publish what was recognised; the latency in seconds of a partial or final, None if there was none."""
+        """Publish what was recognised. The latency in seconds of a partial or final, else None."""
         event = message.event
         record.checkpoint = message.checkpoint
         if isinstance(event, SpeechStarted | SpeechEnded):
-            kind = "start" if isinstance(event, SpeechStarted) else "end"
-            self._publish(
-                messages.Vad(
-                    source=record.name, sample=event.sample, event=kind, utt=event.utt, prob=message.vad_prob
-                )
-            )
+            self._publish(_vad(record.name, event, message.vad_prob))
             return None
         if not event.text:
             return None
@@ -206,3 +206,8 @@ class Board:
         self._publish(
             messages.Health(source=source, code=code, severity=severity, message=text, details=details)
         )
+
+
+def _vad(source: str, event: SpeechStarted | SpeechEnded, prob: float) -> messages.Vad:
+    kind = "start" if isinstance(event, SpeechStarted) else "end"
+    return messages.Vad(source=source, sample=event.sample, event=kind, utt=event.utt, prob=prob)

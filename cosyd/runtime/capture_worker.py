@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from multiprocessing.connection import Connection
@@ -9,14 +10,19 @@ from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
 
+from cosyd.capture import Capture
+from cosyd.capture.bounded import DriverHangs
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import CosydError
-from cosyd.runtime.ipc import Failed, Ready
+from cosyd.runtime.ipc import Alive, Failed, Ready
 from cosyd.runtime.logs import set_up_logs
 from cosyd.runtime.worker import Inbox
 from cosyd.types import CaptureEvent
 
+log = logging.getLogger("cosyd.runtime")
+
 STDIN = 0
+ALIVE_S = 0.5  # pause between signs of life where there is no progress to report
 
 
 def standard_input(source: SourceConfig) -> Any:
@@ -36,19 +42,23 @@ def main(
     inbox.start()
     try:
         _capture(connection, source, ring_path, inbox)
+    except DriverHangs as error:
+        log.error("%s", error)
+        os._exit(
+            error.exit_code
+        )  # waiting for the driver's threads would never end; the successor adopts the ring
     except CosydError as error:
         _tell(connection, Failed(str(error), error.exit_code))
 
 
 def _capture(connection: Connection, source: SourceConfig, ring_path: Path, inbox: Inbox) -> None:
-    from cosyd.capture import Capture  # loads PortAudio
-
     def report(event: CaptureEvent) -> None:
         _tell(connection, event)
 
     _tell(connection, Ready())
     Capture(source, ring_path).run(inbox.stopping, report)
-    inbox.stopping.wait()  # a source that ended stays until its audio is recognised
+    while not inbox.stopping.wait(ALIVE_S):  # a source that ended: there until it is no longer wanted
+        _tell(connection, Alive())
 
 
 def _tell(connection: Connection, message: object) -> None:

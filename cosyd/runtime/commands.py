@@ -12,8 +12,8 @@ from cosyd.publish.control import (
     Handler,
     HotwordsParams,
     NoParams,
-    Reply,
     ReplayParams,
+    Reply,
     SourceParams,
 )
 from cosyd.publish.publisher import Publisher

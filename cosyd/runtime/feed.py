@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from cosyd.asr.listener import Listener
@@ -18,14 +17,15 @@ from cosyd.types import Checkpoint, Level
 log = logging.getLogger("cosyd.runtime")
 
 ATTACH_EVERY_S = 0.05  # how often to look whether the ring exists; a start waits this long at most
+STATE_EVERY_S = 0.05  # how often to ask how the writer is
 WARM_UP_S = 1.0  # audio before a checkpoint that settles the states of denoiser and VAD; not listened to
 
 
 class Feed:
     """A source's reader and everything that belongs to it.
 
-    ``lost_at``: sample at which the device went away and which has not been reached yet.
-    ``warm_until``: blocks before this sample only warm the front end up.
+    ``listen_from``: blocks before this sample only warm the front end up. ``interrupted``: the next block
+    does not follow the one before. ``lost``: the device went away, and what it left is not used up yet.
     """
 
     def __init__(
@@ -36,8 +36,9 @@ class Feed:
         self.muted = muted
         self.slot = -1
         self.listener: Listener | None = None
-        self.lost_at: int | None = None
-        self.warm_until = 0
+        self.listen_from = 0
+        self.interrupted = False
+        self.lost = False
         self.flushed = False
         self.drained = False
         self.vad_prob = 0.0
@@ -46,6 +47,8 @@ class Feed:
         self._reader: RingReader | None = None
         self._next_look = 0.0
         self._frames_read = 0
+        self._state = WriterState.LIVE
+        self._next_state = 0.0
 
     @property
     def name(self) -> str:
@@ -54,6 +57,15 @@ class Feed:
     @property
     def attached(self) -> bool:
         return self._reader is not None
+
+    @property
+    def pending(self) -> int:
+        """Utterances that have ended and are not published yet."""
+        return self.listener.pending if self.listener else 0
+
+    @property
+    def current_checkpoint(self) -> Checkpoint:
+        return self.listener.checkpoint if self.listener else self.checkpoint
 
     def attach(self) -> bool:
         """Attach to the ring if it exists by now."""
@@ -66,17 +78,18 @@ class Feed:
         except RingNotFound:
             return False
         self.flushed = self.drained = False
+        self._next_state = 0.0
         return True
 
     def _open(self) -> RingReader:
+        """At the checkpoint; a resumed utterance needs the front end warmed up with what came before it."""
         wanted = self.checkpoint.sample
-        if wanted is None:
-            return RingReader.attach(self._path)
-        reader = RingReader.attach(self._path, position=wanted)
-        start = max(0, wanted - reader.spec.frames(WARM_UP_S))
-        reader.close()
-        self.warm_until = wanted
-        return RingReader.attach(self._path, position=start)
+        if wanted is None or not self.checkpoint.opened:
+            return RingReader.attach(self._path, position=wanted)
+        self.listen_from = wanted
+        with RingReader.attach(self._path, position=wanted) as reader:
+            warm_up = reader.spec.frames(WARM_UP_S)
+        return RingReader.attach(self._path, position=max(0, wanted - warm_up))
 
     def close(self) -> None:
         if self._reader:
@@ -116,16 +129,24 @@ class Feed:
 
     @property
     def live(self) -> bool:
-        return self._reader is not None and self._reader.writer is WriterState.LIVE
+        return self._reader is not None and self._writer_state() is WriterState.LIVE
 
     @property
     def replaced(self) -> bool:
-        return self._reader is not None and self._reader.writer is WriterState.REPLACED
+        return self._writer_state() is WriterState.REPLACED
 
     @property
     def ended(self) -> bool:
-        """The writer said that nothing follows, and everything is read."""
-        return self._reader is not None and self._reader.writer is WriterState.CLOSED and not self.behind
+        """The writer said that nothing follows."""
+        return self._writer_state() is WriterState.CLOSED
+
+    def _writer_state(self) -> WriterState:
+        """How the writer is, asked now and then: each question costs a system call."""
+        now = time.monotonic()
+        if now >= self._next_state:
+            self._next_state = now + STATE_EVERY_S
+            self._state = self.reader.writer
+        return self._state
 
     def wait(self, timeout_s: float) -> bool:
         return self.reader.wait(timeout_s)
@@ -142,8 +163,6 @@ class Feed:
     def time_ns(self, sample: int) -> int:
         return self.reader.time_ns(sample) if self._reader else 0
 
-    def meter(self, block: Block, emit: Callable[[Level], None]) -> None:
+    def meter(self, block: Block) -> Level | None:
         """Feed the level meter; it reports every ``level_ms``."""
-        level = self.level_meter.accept(block.frames, block.index, self.spec, self.vad_prob)
-        if level:
-            emit(level)
+        return self.level_meter.accept(block.frames, block.index, self.spec, self.vad_prob)

@@ -265,9 +265,7 @@ class Fleet:
             self._recognition_progress(message)
         elif isinstance(message, Notice):
             health = message.health
-            self._board.health(
-                message.source, health.code, health.severity, health.message, **health.details
-            )
+            self._board.health(message.source, health.code, health.severity, health.message, **health.details)
         elif isinstance(message, Recognized | Heard | GapSeen | Drained):
             self._about_source(message)
 

@@ -21,6 +21,11 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Alive:
+    """Nothing to report, but the worker is there."""
+
+
+@dataclass(frozen=True)
 class Failed:
     """The worker cannot go on and ends; trying again without a change is useless (see ``exit_code``)."""
 
@@ -149,6 +154,15 @@ class RemoveSource:
 
 
 FromWorker = (
-    Ready | Failed | RecognitionProgress | Recognized | Heard | GapSeen | Drained | Notice | CaptureEvent
+    Ready
+    | Alive
+    | Failed
+    | RecognitionProgress
+    | Recognized
+    | Heard
+    | GapSeen
+    | Drained
+    | Notice
+    | CaptureEvent
 )
 ToWorker = Stop | Reconfigure | SetMuted | SourceLost | AddSource | RemoveSource

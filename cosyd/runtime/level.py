@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosyd.frontend.convert import to_float
+from cosyd.frontend.pcm import to_float
 from cosyd.spec import AudioSpec
 from cosyd.types import Level
 
@@ -28,7 +28,7 @@ class LevelMeter:
         """Take device frames [n, channels]; a ``Level`` when a period is full."""
         if not self.period_ms or not len(frames):
             return None
-        x = to_float(frames, spec.format)
+        x = np.nan_to_num(to_float(frames))
         if self._squares is None or self._peaks is None:
             self._squares = np.zeros(spec.channels)
             self._peaks = np.zeros(spec.channels)

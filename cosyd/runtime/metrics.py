@@ -1,7 +1,7 @@
 """Prometheus metrics. The only importer of ``prometheus_client``.
 
-Names: ``cosyd_*`` with base units, and beside them the field's own ``asr_request_total``, ``asr_duration`` and
-``vad_prob``, so that existing dashboards and alert rules work.
+Names: ``cosyd_*`` with base units, and beside them the field's own ``asr_request_total``, ``asr_duration``
+and ``vad_prob``, so that existing dashboards and alert rules work.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Metrics:
 
         def mirrored(name: str, text: str, labels: list[str]) -> MirroredCounter:
             mirror = MirroredCounter(name, text, labels)
-            self.registry.register(mirror)  # type: ignore[arg-type]
+            self.registry.register(mirror)
             return mirror
 
         self.up = gauge("cosyd_source_up", "1 while the source delivers audio", source)

@@ -1,7 +1,7 @@
 """Recognition of many sources on one thread: rings → front end → listeners → decode queue → events.
 
-``Pipeline.turn()`` does what is possible now and waits for audio at most ``timeout_s``. The recognition worker
-calls it for ever; offline transcription calls it until the file is drained. Both see the same code.
+``Pipeline.turn()`` does what is possible now and waits for audio at most ``timeout_s``. The recognition
+worker calls it for ever; offline transcription calls it until the file is drained. Both see the same code.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cosyd.asr.decode_queue import DecodeQueue, Decoded
-from cosyd.asr.listener import Decode, Listener
+from cosyd.asr.decode import Decode
+from cosyd.asr.decode_queue import FINALS_LIMIT, DecodeQueue
+from cosyd.asr.listener import Action, Listener
 from cosyd.config.schema import Config, SourceConfig
-from cosyd.frontend.frontend import FrontEnd
+from cosyd.frontend.front_end import FrontEnd
+from cosyd.ring import Block
 from cosyd.runtime.feed import Feed
 from cosyd.runtime.ipc import (
     Drained,
@@ -26,7 +28,7 @@ from cosyd.runtime.ipc import (
     Recognized,
     SourceProgress,
 )
-from cosyd.types import Checkpoint, EndReason, Health, RecognitionEvent
+from cosyd.types import Checkpoint, EndReason, Final, Health, Level, Partial, RecognitionEvent
 
 log = logging.getLogger("cosyd.runtime")
 
@@ -35,12 +37,21 @@ READ_S = 0.25  # most audio taken from one ring in one turn, so that sources tak
 
 
 class Pipeline:
-    """Owns the feeds and what listens to them; borrows the front end and the decode queue."""
+    """Owns the feeds and what listens to them; borrows the front end and the decode queue.
+
+    ``limit_s`` is the longest audio that the recogniser behind the queue takes.
+    """
 
     def __init__(
-        self, config: Config, front_end: FrontEnd, queue: DecodeQueue, emit: Callable[[FromWorker], None]
+        self,
+        config: Config,
+        front_end: FrontEnd,
+        queue: DecodeQueue,
+        limit_s: float,
+        emit: Callable[[FromWorker], None],
     ) -> None:
         self._config = config
+        self._limit_s = limit_s
         self._front_end = front_end
         self._queue = queue
         self._emit = emit
@@ -54,23 +65,27 @@ class Pipeline:
         self._feeds[source.name] = Feed(source, ring_path, checkpoint, muted, self._config.publish.level_ms)
 
     def remove_source(self, name: str) -> None:
-        feed = self._feeds.pop(name, None)
+        """Publish what is open and forget the source."""
+        feed = self._feeds.get(name)
         if feed:
             self._finish(feed, "shutdown")
+            self._await_results([feed])
+            self._queue.forget_source(name)
             self._detach(feed)
+            del self._feeds[name]
 
     def set_muted(self, name: str, muted: bool) -> None:
         feed = self._feeds.get(name)
         if feed and feed.muted != muted:
-            feed.muted = muted
             if muted:
                 self._finish(feed, "muted")
+            feed.muted = muted
 
-    def lose_source(self, name: str, sample: int) -> None:
-        """The device went away at ``sample``: once that far, the open utterance ends with that reason."""
+    def lose_source(self, name: str) -> None:
+        """The device went away: once its audio is used up, the open utterance ends with that reason."""
         feed = self._feeds.get(name)
         if feed:
-            feed.lost_at = sample
+            feed.lost = True
 
     def reconfigure(self, config: Config) -> None:
         """Apply live keys; open utterances live on."""
@@ -82,43 +97,45 @@ class Pipeline:
 
     def close(self) -> None:
         """End all that is open, wait for its results, let go of the rings."""
-        for name in list(self._feeds):
-            feed = self._feeds[name]
+        for feed in self._feeds.values():
             self._finish(feed, "shutdown")
-        while self._queue.pending:
-            self._collect(wait_s=IDLE_WAIT_S)
-        self._collect()
+        self._await_results(list(self._feeds.values()))
         for feed in self._feeds.values():
             self._detach(feed)
         self._feeds.clear()
+
+    def _await_results(self, feeds: list[Feed]) -> None:
+        while any(feed.pending for feed in feeds):
+            self._queue.wait(IDLE_WAIT_S)
+            self._collect()
 
     # --- turning ---
 
     def turn(self, timeout_s: float) -> bool:
         """One round; True if any audio moved."""
         moved = False
-        if not self._queue.full:  # else the rings keep the audio until the recogniser has caught up
+        # While finals pile up, the rings keep the audio until the recogniser has caught up.
+        if self._queue.statistics().waiting_finals < FINALS_LIMIT - len(self._feeds):
             for feed in self._feeds.values():
                 moved |= self._read(feed)
-            self._step()
         self._collect()
         for feed in self._feeds.values():
             self._settle(feed)
         if not moved:
-            self._wait(timeout_s)
+            self._wait(min(timeout_s, IDLE_WAIT_S))
         return moved
 
     def _wait(self, timeout_s: float) -> None:
-        """Sleep until one live ring has audio or a result is due.
+        """Sleep until there is audio, or a result where no audio comes.
 
-        One ring wakes the thread for all: every live source delivers about every 10 ms, and a block of the
-        front end takes 32 ms to fill.
+        One live ring wakes the thread for all: every live source delivers about every 10 ms, and a block of
+        the front end takes 32 ms to fill.
         """
         feed = next((f for f in self._feeds.values() if f.live), None)
-        if feed and not self._queue.pending:
-            feed.wait(min(timeout_s, IDLE_WAIT_S))
+        if feed:
+            feed.wait(timeout_s)
         else:
-            self._collect(wait_s=min(timeout_s, IDLE_WAIT_S / 5))
+            self._queue.wait(timeout_s)
 
     def _read(self, feed: Feed) -> bool:
         if not feed.attached and not self._attach(feed):
@@ -129,21 +146,38 @@ class Pipeline:
         if block.gap or block.lost:
             self._emit(GapSeen(feed.name, block.index, block.gap, block.lost))
             self._finish(feed, "gap")
-            self._front_end.restart(feed.slot, block.index)
-        self._front_end.push(feed.slot, block.frames, block.index)
-        feed.meter(block, self._emit_level(feed))
-        if not feed.intact(block):
-            log.warning("%s: audio was overwritten while it was read; the recogniser is too slow", feed.name)
+        self._hear(feed, block)
         return True
+
+    def _hear(self, feed: Feed, block: Block) -> None:
+        if feed.interrupted:
+            self._front_end.restart(feed.slot, block.index)
+            feed.interrupted = False
+        self._front_end.push(feed.slot, block.frames, block.index)
+        level = feed.meter(block)
+        if not feed.intact(block):  # overwritten while it was copied; the next block tells how much is lost
+            log.warning("%s: audio was overwritten while it was read; the recogniser is too slow", feed.name)
+            self._front_end.restart(feed.slot, block.index)
+            return
+        if level:
+            self._emit_level(feed, level)
+        self._step()
 
     def _attach(self, feed: Feed) -> bool:
         if not feed.attach():
             return False
         source = feed.source
         feed.slot = self._front_end.open(feed.spec, source.channel_map, source.mix)
-        self._front_end.restart(feed.slot, feed.position)
+        feed.interrupted = True
+        config = self._config
         feed.listener = Listener(
-            self._config.vad, self._config.endpoint, self._config.asr, feed.spec.rate_hz, feed.checkpoint
+            config.vad,
+            config.endpoint,
+            config.asr,
+            feed.spec.rate_hz,
+            feed.checkpoint,
+            source=feed.name,
+            limit_s=self._limit_s,
         )
         self._by_slot[feed.slot] = feed
         return True
@@ -159,92 +193,94 @@ class Pipeline:
         while (batch := self._front_end.step()) is not None:
             for row, slot in enumerate(batch.slots):
                 feed = self._by_slot[int(slot)]
+                sample = int(batch.samples[row])
                 feed.vad_prob = float(batch.vad_prob[row])
-                if feed.muted or int(batch.samples[row]) < feed.warm_until:
-                    continue
-                assert feed.listener is not None
-                self._act(feed, feed.listener.accept(int(batch.samples[row]), batch.asr[row], feed.vad_prob))
+                if feed.listener and not feed.muted and sample >= feed.listen_from:
+                    self._act(feed, feed.listener.accept(sample, batch.asr[row], feed.vad_prob))
 
-    def _act(self, feed: Feed, actions: list[RecognitionEvent | Decode]) -> None:
+    def _act(self, feed: Feed, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Decode):
-                self._queue.submit(feed.name, action)
+                self._queue.submit(action)
             else:
                 self._tell(feed, action)
 
-    def _collect(self, wait_s: float = 0.0) -> None:
-        for result in self._queue.results(wait_s):
-            feed = self._feeds.get(result.source)
+    def _collect(self) -> None:
+        for result in self._queue.results():
+            feed = self._feeds.get(result.decode.source)
             if feed is None or feed.listener is None:
                 continue
-            if result.error:
-                self._complain(result)
-            for event in feed.listener.decoded(result.decode, result.transcript):
+            if result.transcript is None:
+                self._emit(Notice(feed.name, Health("inference_failed", "error", str(result.error))))
+                events = feed.listener.failed(result.decode)
+            else:
+                events = feed.listener.decoded(result.decode, result.transcript)
+            for event in events:
                 self._tell(feed, event)
 
     def _settle(self, feed: Feed) -> None:
         """Close what the device's loss or the end of the stream leaves open."""
-        if not feed.attached:
+        if not feed.attached or feed.behind:
             return
-        if feed.lost_at is not None and feed.position >= feed.lost_at:
-            feed.lost_at = None
+        if feed.lost:
+            feed.lost = False
             self._finish(feed, "device_lost")
-        if feed.replaced and not feed.behind:
-            self._finish(feed, "gap")
-            if not self._queue.pending_of(feed.name):
-                feed.checkpoint = Checkpoint(utt=self._checkpoint(feed).utt)
-                self._detach(feed)
         elif feed.ended and not feed.flushed:
             feed.flushed = True
             self._finish(feed, "end_of_stream")
-        elif feed.flushed and not feed.drained and not self._queue.pending_of(feed.name):
+        elif feed.flushed and not feed.drained and not feed.pending:
             feed.drained = True
             self._emit(Drained(feed.name))
+        elif feed.replaced:
+            self._follow(feed)
+
+    def _follow(self, feed: Feed) -> None:
+        """The device came back with another format, in a new ring: attach to that one."""
+        self._finish(feed, "gap")
+        if not feed.pending:
+            feed.checkpoint = Checkpoint(sample=feed.position, utt=feed.current_checkpoint.utt)
+            self._detach(feed)
 
     def _finish(self, feed: Feed, reason: EndReason) -> None:
-        """End the open utterance, with all audio that came before."""
-        if not feed.attached or feed.listener is None:
+        """End the open utterance with all audio that came before; the next block starts afresh."""
+        if feed.listener is None:
             return
-        self._front_end.flush(feed.slot)
-        self._step()
+        if not feed.muted:
+            self._front_end.flush(feed.slot)
+            self._step()
         self._act(feed, feed.listener.finish(reason))
+        feed.interrupted = True
 
     # --- telling ---
 
     def _tell(self, feed: Feed, event: RecognitionEvent) -> None:
-        end = getattr(event, "end_sample", None)
-        captured_ns = feed.time_ns(end) if end is not None else 0
-        self._emit(
-            Recognized(feed.name, event, self._checkpoint(feed), feed.spec.rate_hz, captured_ns, feed.vad_prob)
-        )
+        captured_ns = feed.time_ns(event.end_sample) if isinstance(event, Partial | Final) else 0
+        rate_hz = feed.spec.rate_hz
+        checkpoint = feed.current_checkpoint
+        self._emit(Recognized(feed.name, event, checkpoint, rate_hz, captured_ns, feed.vad_prob))
 
-    def _emit_level(self, feed: Feed) -> Callable[[object], None]:
-        return lambda level: self._emit(Heard(feed.name, level))  # type: ignore[arg-type]
-
-    def _complain(self, result: Decoded) -> None:
-        self._emit(Notice(result.source, Health("inference_failed", "error", str(result.error))))
-
-    def _checkpoint(self, feed: Feed) -> Checkpoint:
-        return feed.listener.checkpoint if feed.listener else feed.checkpoint
+    def _emit_level(self, feed: Feed, level: Level) -> None:
+        self._emit(Heard(feed.name, level))
 
     def progress(self) -> RecognitionProgress:
         """A snapshot for the daemon."""
-        statistics = self._queue.statistics()
+        queue = self._queue.statistics()
         return RecognitionProgress(
-            {
-                name: SourceProgress(
-                    feed.position,
-                    self._checkpoint(feed),
-                    feed.behind_s,
-                    feed.lost_frames,
-                    feed.audio_s,
-                    feed.vad_prob,
-                )
-                for name, feed in self._feeds.items()
-            },
-            statistics.depth,
-            statistics.coalesced,
-            time.monotonic() - statistics.busy_since if statistics.busy_since else 0.0,
-            statistics.decodes,
-            statistics.decode_s,
+            {name: _progress(feed) for name, feed in self._feeds.items()},
+            queue.waiting_finals + queue.waiting_partials,
+            queue.coalesced,
+            time.monotonic() - queue.busy_since if queue.busy_since is not None else 0.0,
+            queue.decoded,
+            queue.decode_s,
         )
+
+
+def _progress(feed: Feed) -> SourceProgress:
+    return SourceProgress(
+        feed.position,
+        feed.current_checkpoint,
+        feed.behind_s,
+        feed.lost_frames,
+        feed.audio_s,
+        feed.vad_prob,
+    )

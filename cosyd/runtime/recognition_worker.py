@@ -69,7 +69,7 @@ def _obey(pipeline: Pipeline, command: ToWorker) -> None:
     elif isinstance(command, SetMuted):
         pipeline.set_muted(command.source, command.muted)
     elif isinstance(command, SourceLost):
-        pipeline.lose_source(command.source, command.sample)
+        pipeline.lose_source(command.source)
     elif isinstance(command, Reconfigure):
         set_up_logs(command.config.log.level)
         pipeline.reconfigure(command.config)

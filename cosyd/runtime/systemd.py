@@ -63,7 +63,7 @@ def _open_channel() -> Callable[[str], None]:
     if "NOTIFY_SOCKET" not in os.environ:
         return _nobody_listens
     try:
-        from systemd import daemon
+        import systemd.daemon as daemon
     except ImportError as error:
         raise CosydError(
             "started by systemd, but systemd-python is not installed: pip install 'cosyd[systemd]'"

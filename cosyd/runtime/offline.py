@@ -1,0 +1,145 @@
+"""Recordings to text through the daemon's own pipeline, in one process: file source → ring → pipeline."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cosyd.config.paths import SHARED_MEMORY
+from cosyd.config.schema import Config, SourceConfig
+from cosyd.publish.messages import AsrFinal, Message
+from cosyd.runtime.assembly import open_recognition
+from cosyd.runtime.board import Board
+from cosyd.runtime.ipc import Drained, FromWorker, Recognized
+from cosyd.runtime.pipeline import Pipeline
+from cosyd.types import CaptureEvent, Checkpoint, DeviceOpened
+
+SOURCE = "file"
+TURN_S = 0.1
+
+OnFinal = Callable[[Path, AsrFinal], None]
+OnProgress = Callable[[Path, float], None]  # file, seconds of it that have been read
+
+
+def transcribe(
+    files: Iterable[str | Path],
+    config: Config,
+    *,
+    realtime: bool = False,
+    on_final: OnFinal,
+    on_progress: OnProgress | None = None,
+) -> None:
+    """Transcribe files one after the other; ``on_final`` gets each final as it comes.
+
+    Raises AudioError for a file that cannot be read, ModelError, GpuError.
+    """
+    with _transcriber(_without_partials(config)) as transcriber:
+        for file in files:
+            transcriber.run(Path(file), realtime, on_final, on_progress)
+
+
+def _without_partials(config: Config) -> Config:
+    """Nobody sees them, and they cost more than everything else together."""
+    return config.model_copy(update={"asr": config.asr.model_copy(update={"partial_ms": 0})})
+
+
+@contextmanager
+def _transcriber(config: Config) -> Any:
+    transcriber = _Transcriber(config)
+    with open_recognition(config, transcriber.receive) as (pipeline, _):
+        transcriber.pipeline = pipeline
+        yield transcriber
+
+
+class _Transcriber:
+    """Plays one file at a time into a pipeline and collects what comes out."""
+
+    pipeline: Pipeline
+
+    def __init__(self, config: Config) -> None:
+        self._board = Board(self._published, config.asr.model)
+        self._file = Path()
+        self._on_final: OnFinal | None = None
+        self._drained = False
+        self._seq = 0
+
+    def run(self, file: Path, realtime: bool, on_final: OnFinal, on_progress: OnProgress | None) -> None:
+        source = SourceConfig(name=SOURCE, type="file", path=str(file), realtime=realtime)
+        self._file, self._on_final, self._drained = file, on_final, False
+        record = self._board.add(source)
+        with _Player(source) as player:
+            opened = player.opened()
+            checkpoint = Checkpoint(sample=opened.sample, utt=record.checkpoint.utt)
+            self.pipeline.add_source(source, player.ring_path, checkpoint, muted=False)
+            while not self._drained and not player.failed:
+                self.pipeline.turn(TURN_S)
+                if on_progress:
+                    on_progress(file, self.pipeline.progress().sources[SOURCE].audio_s)
+            self.pipeline.remove_source(SOURCE)
+
+    def receive(self, message: FromWorker) -> None:
+        if isinstance(message, Drained):
+            self._drained = True
+        elif isinstance(message, Recognized):
+            self._board.recognised(self._board.records[SOURCE], message)
+
+    def _published(self, message: Message) -> None:
+        if isinstance(message, AsrFinal) and self._on_final:
+            self._seq += 1
+            self._on_final(self._file, msgspec.structs.replace(message, seq=self._seq, n=self._seq))
+
+
+class _Player:
+    """A file source that runs on a thread of this process. Its error is raised when the player closes."""
+
+    def __init__(self, source: SourceConfig) -> None:
+        self.ring_path = SHARED_MEMORY / f"cosyd-transcribe-{os.getpid()}.ring"
+        self._source = source
+        self._stop = threading.Event()
+        self._first = threading.Event()
+        self._opened: DeviceOpened | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="player")
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    def opened(self) -> DeviceOpened:
+        """Wait until the file is open. Raises AudioError when it cannot be."""
+        self._first.wait()
+        if self._error:
+            raise self._error
+        assert self._opened is not None
+        return self._opened
+
+    def __enter__(self) -> _Player:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._error and kind is None:
+            raise self._error
+
+    def _run(self) -> None:
+        from cosyd.capture import Capture
+
+        try:
+            Capture(self._source, self.ring_path).run(self._stop, self._report)
+        except BaseException as error:  # noqa: BLE001  (handed to the thread that waits, whatever it is)
+            self._error = error
+        finally:
+            self._first.set()
+
+    def _report(self, event: CaptureEvent) -> None:
+        if isinstance(event, DeviceOpened):
+            self._opened = event
+            self._first.set()
