@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -42,6 +43,7 @@ class Daemon:
         self.folder = Path(self._folder.name)
         self.events = f"ipc://{self.folder}/events.sock"
         self.control = f"ipc://{self.folder}/control.sock"
+        self.environment: dict[str, str] = {}  # added to ours when it starts
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Daemon:
@@ -53,7 +55,11 @@ class Daemon:
         with self.log.open("wb") as log:
             # a session of its own: Ctrl-C is for the program that started it, which then stops it
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stderr=log, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, **self.environment},
             )
         return self
 

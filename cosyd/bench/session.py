@@ -1,0 +1,113 @@
+"""One run of the real daemon on one recording, seen by a real subscriber."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cosyd.bench.daemon import Daemon, Usage
+from cosyd.client import AsrFinal, AsrPartial, Client, State
+from cosyd.errors import CosydError
+
+POLL_S = 0.5  # how often the daemon is looked after
+SILENT_S = 120.0  # longest time without any message before a run is given up
+
+
+@dataclass
+class Session:
+    """What came of a run. ``usage``: (seconds since listening, what was in use), every ``POLL_S`` or so.
+
+    ``final_ms``, ``partial_ms``: from the capture of the last sample used to the arrival here.
+    """
+
+    finals: list[AsrFinal] = field(default_factory=list)
+    final_ms: list[float] = field(default_factory=list)
+    partial_ms: list[float] = field(default_factory=list)
+    usage: list[tuple[float, Usage]] = field(default_factory=list)
+    lost: int = 0
+
+    @property
+    def cpu_share(self) -> float:
+        """Processor time per time, over the whole run, start-up left out."""
+        (start, first), (end, last) = self.usage[0], self.usage[-1]
+        return (last.cpu_s - first.cpu_s) / (end - start)
+
+
+def play(path: Path, *, realtime: bool, loop: bool = False, stop_after_s: float | None = None) -> Session:
+    """Feed ``path`` to the daemon until its end, or until ``stop_after_s`` seconds of audio."""
+    source: dict[str, Any] = {
+        "name": "bench",
+        "type": "file",
+        "path": str(path),
+        "realtime": realtime,
+        "loop": loop,
+    }
+    with (
+        Daemon({"sources": [source]}) as daemon,
+        Client(daemon.events, daemon.control, ("asr.", "state.", "level.")) as client,
+    ):
+        session = _follow(client, daemon, stop_after_s)
+        daemon.stop()
+        session.lost = client.lost
+    return session
+
+
+def _follow(client: Client, daemon: Daemon, stop_after_s: float | None) -> Session:
+    session = Session()
+    look = _Look(daemon, session)
+    heard = newest = time.monotonic()
+    rate_hz = 0
+    while True:
+        message = client.receive(POLL_S)
+        look()
+        heard = time.monotonic()
+        if message is None:
+            daemon.check()
+            if heard - newest > SILENT_S:
+                raise CosydError(f"the daemon has said nothing for {SILENT_S:.0f} s")
+            continue
+        newest = heard
+        if isinstance(message, AsrFinal | AsrPartial):
+            _note(session, message)
+        elif isinstance(message, State):
+            rate_hz = message.rate_hz or rate_hz
+            if message.status == "listening":
+                look.start()
+            if message.status in ("ended", "failed"):
+                look(now=True)
+                return session
+        if stop_after_s is not None and rate_hz and message.sample >= stop_after_s * rate_hz:
+            look(now=True)
+            return session
+
+
+def _note(session: Session, message: AsrFinal | AsrPartial) -> None:
+    latency_ms = message.latency_ms + (time.monotonic_ns() - message.t_mono_ns) / 1e6
+    if isinstance(message, AsrFinal):
+        session.finals.append(message)
+        session.final_ms.append(latency_ms)
+    else:
+        session.partial_ms.append(latency_ms)
+
+
+class _Look:
+    """Writes down what the daemon uses, at most every ``POLL_S``, from ``start`` on."""
+
+    def __init__(self, daemon: Daemon, session: Session) -> None:
+        self._daemon = daemon
+        self._session = session
+        self._started: float | None = None
+        self._next = 0.0
+
+    def start(self) -> None:
+        if self._started is None:
+            self._started = time.monotonic()
+            self(now=True)
+
+    def __call__(self, now: bool = False) -> None:
+        clock = time.monotonic()
+        if self._started is not None and (now or clock >= self._next):
+            self._next = clock + POLL_S
+            self._session.usage.append((clock - self._started, self._daemon.usage()))
