@@ -50,4 +50,6 @@ def translate(path: Path, error: Exception) -> RingError:
     """``error``, one of CORE_ERRORS, as the error that a user of the ring sees."""
     if isinstance(error, _ring.Fault):
         return _fault(path, *error.args)
+    if str(error) == "closed":
+        return RingError(f"ring {path}: used after it was closed here; open or attach it again")
     return RingError(f"ring {path}: {error}")

@@ -171,7 +171,7 @@ enum ring_status ring_reader_wait(struct ring_reader *self, int64_t deadline_ns,
         *ready = self->position < view.write || state != RING_OPEN;
         if (*ready || atomic_load(&self->closing)) return RING_OK;
         int64_t begun = ring_now_ns();
-        int64_t left = larger(deadline_ns, begun) - begun;
+        int64_t left = deadline_ns > begun ? deadline_ns - begun : 0;
         if (left > 0) {
             enum ring_status status = sleep_once(self, seen, left < LOOK_NS ? left : LOOK_NS);
             if (status != RING_OK) return status;

@@ -1,9 +1,9 @@
 /* The writing side. Everything here may run on an audio thread: no lock, no allocation, no waiting. */
 #include "ring_core.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 /*
@@ -171,6 +171,7 @@ void ring_writer_end(struct ring_writer *self, bool unlink_file) {
     atomic_store_explicit(&map->header->state, RING_CLOSED, memory_order_release);
     if (unlink_file && ring_path_is(map->path, map->device, map->inode)) unlink(map->path);
     ring_wake_all(map->header);
-    close(self->fd); /* and with it the lock */
+    flock(self->fd, LOCK_UN); /* closing is not enough: the mapping keeps the open file, and with it the lock */
+    close(self->fd);
     self->fd = -1;
 }
