@@ -33,6 +33,8 @@ def check_address(address: str, key: str, curve: bool) -> None:
     if kind == "ipc":
         _check_path(address, rest, key)
     elif kind == "tcp":
+        if not _is_port(rest.rpartition(":")[2]) or ":" not in rest:
+            raise PublishError(f"{key}: {address}: write tcp://HOST:PORT, with a port of 0 to 65535 or *")
         if not curve and not is_loopback(address):
             raise PublishError(
                 f"{key}: {address} can be reached from the network without encryption; "
@@ -51,6 +53,10 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False  # a wildcard, an interface or a name: take it for public
+
+
+def _is_port(text: str) -> bool:
+    return text == "*" or (text.isascii() and text.isdigit() and int(text[:6]) <= 65_535)
 
 
 def _check_path(address: str, path: str, key: str) -> None:

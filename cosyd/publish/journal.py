@@ -29,6 +29,13 @@ PAGE_EVENTS = 1_000  # most events of one page of a replay
 PAGE_BYTES = 1_000_000  # and their most bytes
 RETRY_S = 1.0  # pause between attempts to open a journal that could not be opened
 BUSY_MS = 100  # how long another process that reads the file (sqlite3, a backup) may delay a final
+PRAGMAS = (
+    "auto_vacuum=INCREMENTAL",
+    "journal_mode=WAL",
+    "synchronous=NORMAL",
+    f"wal_autocheckpoint={WAL_PAGES}",
+    "journal_size_limit=4000000",  # bytes of the log that are left on disk after a burst
+)
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +51,7 @@ class Page:
 
 
 class Journal:
-    """Opened at first use; an error closes it, and the next use tries again.
+    """Opened at first use. An event that cannot be kept leaves the others as they are, and the next is tried.
 
     Every method raises PublishError when the disk does not let it do its work.
     """
@@ -55,6 +62,7 @@ class Journal:
         self._max_bytes = max_mb * 1_000_000
         self._database: sqlite3.Connection | None = None
         self._retry_at = 0.0
+        self._why_not = ""
         self._until_trim = 0
 
     def append(self, seq: int, topic: str, t_wall: float, data: bytes) -> None:
@@ -105,29 +113,30 @@ class Journal:
                 self._database = self._open()
             yield self._database
         except sqlite3.Error as error:
-            self.close()
             if _is_damage(error):
+                self.close()
                 self._set_aside(error)
             raise PublishError(f"journal {self._path}: {error}; {_remedy(error)}") from error
 
     def _open(self) -> sqlite3.Connection:
         if time.monotonic() < self._retry_at:
-            raise sqlite3.OperationalError("still not usable")
-        self._retry_at = time.monotonic() + RETRY_S
+            raise sqlite3.OperationalError(self._why_not)
+        try:
+            database = self._connect()
+        except sqlite3.Error as error:
+            self._retry_at, self._why_not = time.monotonic() + RETRY_S, str(error)
+            raise
         self._until_trim = 0
+        return database
+
+    def _connect(self) -> sqlite3.Connection:
         try:
-            self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        except OSError as error:
-            raise sqlite3.OperationalError(f"cannot make its folder: {error.strerror}") from error
-        try:
-            database = _connect(self._path)
+            return _connect(self._path)
         except sqlite3.DatabaseError as error:
             if not _is_damage(error):
                 raise
             self._set_aside(error)
-            database = _connect(self._path)
-        self._retry_at = 0.0
-        return database
+            return _connect(self._path)
 
     def _set_aside(self, error: sqlite3.Error) -> None:
         """Rename a damaged file (one is kept, for whoever wants to salvage it) and drop its log."""
@@ -151,24 +160,26 @@ class Journal:
                 "DELETE FROM events WHERE seq IN (SELECT seq FROM events ORDER BY seq LIMIT ?)",
                 (-(-count // TRIM_SHARE),),
             )
-        database.execute("PRAGMA incremental_vacuum")  # gives back what a smaller bound has freed
+        # gives back what a smaller bound has freed; executescript, for the pragma frees one page a step
+        database.executescript("PRAGMA incremental_vacuum")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     """Open or make the file, and see that it is sound."""
+    try:
+        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    except OSError as error:
+        raise sqlite3.OperationalError(f"cannot make its folder: {error.strerror}") from error
     # autocommit: each append is its own transaction
     database = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MS / 1000)
     try:
-        database.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=NORMAL")
-        database.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
-        database.execute("PRAGMA journal_size_limit=4000000")
+        path.chmod(0o640)  # what people said is not for everybody; the log takes over the mode
+        for pragma in PRAGMAS:
+            database.execute(f"PRAGMA {pragma}")
         verdict = database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise sqlite3.DatabaseError(f"malformed: {verdict}")
         _make_tables(database)
-        path.chmod(0o640)  # what people said is not for everybody
     except sqlite3.Error:
         database.close()
         raise
@@ -225,7 +236,7 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 def _remedy(error: sqlite3.Error) -> str:
     text = str(error)
-    if "full" in text or "disk I/O" in text:
+    if "full" in text or "I/O" in text:
         return "free space on that disk; results go on being published but cannot be replayed"
     if "malformed" in text or "not a database" in text:
         return "a new one is started"

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from cosyd.errors import PublishError
+from cosyd.types import Level as LevelReading
 
 VERSION = 1
 DAEMON = "_daemon"
@@ -128,6 +129,18 @@ class Level(Message, kw_only=True, frozen=True, tag="level"):
         _replace(self, "rms_db", tuple(_decibel(value) for value in self.rms_db))
         _replace(self, "peak_db", tuple(_decibel(value) for value in self.peak_db))
         _replace(self, "vad_prob", _finite_or(self.vad_prob, 0.0))
+
+    @classmethod
+    def of(cls, source: str, reading: LevelReading) -> Level:
+        """A worker's reading as a message."""
+        return cls(
+            source=source,
+            sample=reading.sample,
+            rms_db=reading.rms_db,
+            peak_db=reading.peak_db,
+            vad_prob=reading.vad_prob,
+            clipped=reading.clipped,
+        )
 
 
 class Doa(Message, kw_only=True, frozen=True, tag="doa"):

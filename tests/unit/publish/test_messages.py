@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosyd import types
 from cosyd.errors import PublishError
 from cosyd.publish.messages import (
     DAEMON,
@@ -204,3 +205,10 @@ def test_the_daemons_own_source_cannot_be_configured() -> None:
 
     with pytest.raises(ValidationError):
         SourceConfig(name=DAEMON)
+
+
+def test_a_level_reading_of_digital_silence() -> None:
+    reading = types.Level(5, (-math.inf, -3.0), (-math.inf, 0.0), 0.1, clipped=True)
+    assert Level.of("mic", reading) == Level(
+        source="mic", sample=5, rms_db=(-120.0, -3.0), peak_db=(-120.0, 0.0), vad_prob=0.1, clipped=True
+    )
