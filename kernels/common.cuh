@@ -8,7 +8,8 @@
 //   step[1]                     n_vad  rows whose 32 ms VAD chunk is complete with this hop
 //   step[2 .. 15]               unused, 0
 //   step[16 + 0*B + row]        slot   where the row's state lives
-//   step[16 + 1*B + row]        hop    hops this slot was given since its reset, this one not counted
+//   step[16 + 1*B + row]        hop    hops this slot was given since its reset, this one not counted; the host
+//                                      wraps it by multiples of 40 (RING and 10 ms frames), never back to 0
 //   step[16 + 2*B + row]        frames device frames of this hop
 //   step[16 + 3*B + row]        phase  numerator of the resampler's position, 0 .. L-1
 //   step[16 + 4*B + i]          row    i-th row of the n_vad, i < n_vad

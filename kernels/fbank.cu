@@ -7,7 +7,8 @@
 // fbank_whisper: frame f = samples [160 f - 200, 160 f + 200), sample -j read as sample j; times the Hann window;
 //   400-point power spectrum; Slaney mel; log10(max(., 1e-10)). (The clamp to 8 below the clip's maximum
 //   and the scaling (x + 4)/4 need the whole clip and are the caller's.)
-// The signal is what the recogniser hears: s[j] = blend clean[j + delay] + (1 - blend) raw[j].
+// The signal is what the recogniser hears: s[j] = blend clean[j + delay] + (1 - blend) raw[j + lead],
+// where lead counts the samples before the stream's time 0 and delay is lead (+ DTLN's 384 when blend > 0).
 //
 // The 400-point DFT: with n = 25 a + b, X[k] = sum_b W^(b k) A[b][k mod 16], A[b][c] = sum_a x[25 a + b] W16^(a c);
 // A[b][16 - c] is the conjugate of A[b][c], so nine of sixteen are computed: 33,000 multiply-adds, no bit reversal.
@@ -15,7 +16,7 @@
 // LAYOUT.  raw, clean [slots][RING]; mel table [bins] of (first bin, count, offset into weights, 0); out[rows][bins].
 // Rows whose frame is not complete in this hop are not written: frames ready after S samples are
 // floor((S - 280)/160) + 1 (Kaldi), floor((S - 200)/160) + 1 (Whisper), S = (hop + 1) 128 - delay.
-// The oldest sample that is read is 912 behind the newest (400 + 127 + delay 384): RING covers it.
+// The oldest raw sample that is read is 912 behind the newest (400 + 128 + 384): RING covers it.
 //
 // FLOP a frame: 1.7e4 + mel 1e3 (Kaldi), 7e4 (Whisper).  Bytes: 400 floats in, `bins` out.
 // TOLERANCE: 1e-3 absolute against kaldi-native-fbank, 1e-4 against float64 above the floor.
@@ -29,11 +30,11 @@ struct Signal {
     const float* raw;
     const float* clean;
     float blend;
-    int delay;
+    int delay, lead;
     __device__ float operator()(int j) const {
         float v = 0.0f;
         if (blend > 0.0f) v += blend * clean[(j + delay) & (RING - 1)];
-        if (blend < 1.0f) v += (1.0f - blend) * raw[j & (RING - 1)];
+        if (blend < 1.0f) v += (1.0f - blend) * raw[(j + lead) & (RING - 1)];
         return v;
     }
 };
@@ -55,7 +56,7 @@ __device__ float mel(const float* power, const int4* table, const float* weights
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 fbank_kaldi(const int* __restrict__ header, int capacity, const float* __restrict__ raw, const float* __restrict__ clean,
-            float blend, int delay, const float* __restrict__ window, const float2* __restrict__ tw,
+            float blend, int delay, int lead, const float* __restrict__ window, const float2* __restrict__ tw,
             const int4* __restrict__ table, const float* __restrict__ weights, int bins, float* __restrict__ out) {
     constexpr int N = WINDOW / 2;
     __shared__ float2 buffer[2][N];
@@ -66,7 +67,7 @@ fbank_kaldi(const int* __restrict__ header, int capacity, const float* __restric
     const int frame = frame_due(s.hop(row), delay, SHIFT / 2 + LENGTH / 2);
     if (frame < 0) return;
     const size_t slot = s.slot(row);
-    const Signal signal{raw + slot * RING, clean + slot * RING, blend, delay};
+    const Signal signal{raw + slot * RING, clean + slot * RING, blend, delay, lead};
     const int first = frame * SHIFT + SHIFT / 2 - LENGTH / 2;
     float sum = 0.0f;
     for (int i = t; i < LENGTH; i += THREADS) {
@@ -94,7 +95,7 @@ fbank_kaldi(const int* __restrict__ header, int capacity, const float* __restric
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 fbank_whisper(const int* __restrict__ header, int capacity, const float* __restrict__ raw,
-              const float* __restrict__ clean, float blend, int delay, const float* __restrict__ window,
+              const float* __restrict__ clean, float blend, int delay, int lead, const float* __restrict__ window,
               const float2* __restrict__ tw400, const int4* __restrict__ table, const float* __restrict__ weights,
               int bins, float* __restrict__ out) {
     constexpr int A = 16, B = 25;
@@ -106,7 +107,7 @@ fbank_whisper(const int* __restrict__ header, int capacity, const float* __restr
     const int frame = frame_due(s.hop(row), delay, LENGTH / 2);
     if (frame < 0) return;
     const size_t slot = s.slot(row);
-    const Signal signal{raw + slot * RING, clean + slot * RING, blend, delay};
+    const Signal signal{raw + slot * RING, clean + slot * RING, blend, delay, lead};
     for (int i = t; i < LENGTH; i += THREADS) {
         const int j = frame * SHIFT - LENGTH / 2 + i;
         v[i] = window[i] * signal(j < 0 ? -j : j);

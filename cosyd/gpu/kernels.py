@@ -1,0 +1,143 @@
+"""From kernel sources to machine code: packaged, cached on disk, or compiled now.
+
+Order: a fatbin that was compiled ahead and ships with the package; the cache under ``paths.cache``; nvcc;
+NVRTC. What was compiled is put into the cache under a key of sources, options and architecture, so a changed
+source is never served by an old binary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cosyd.errors import GpuError
+from cosyd.spec import FRAME
+
+NAMES = ("slots", "resample", "stats", "dtln", "vad", "fbank")
+ARCHITECTURES = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120)  # 87 is Jetson Orin, 110 Jetson Thor (CUDA 13)
+COMPILE_TIMEOUT_S = 600  # the largest file takes 12 s on one core for one architecture
+
+_OPTIONS = (f"-DCOSYD_HOP={FRAME.hop}", f"-DCOSYD_WINDOW={FRAME.window}", "-std=c++17")
+_PACKAGED = Path(__file__).parent / "fatbin"
+
+
+def source_folder() -> Path:
+    """Where the .cu files are: in the package when installed, beside it in a source tree."""
+    for folder in (Path(__file__).parent / "kernels", Path(__file__).parents[2] / "kernels"):
+        if (folder / "common.cuh").is_file():
+            return folder
+    raise GpuError("the kernel sources are missing from this installation; reinstall cosyd")
+
+
+def source_key(name: str) -> str:
+    """sha256 over what decides the machine code: the file, all headers, the options."""
+    folder = source_folder()
+    digest = hashlib.sha256(" ".join(_OPTIONS).encode())
+    for path in (folder / f"{name}.cu", *sorted(folder.glob("*.cuh"))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def find_nvcc() -> Path | None:
+    """nvcc of CUDA_HOME, the PATH or the usual place."""
+    home = os.environ.get("CUDA_HOME")
+    places = [Path(home) / "bin/nvcc"] if home else []
+    if on_path := shutil.which("nvcc"):
+        places.append(Path(on_path))
+    places.append(Path("/usr/local/cuda/bin/nvcc"))
+    return next((path for path in places if path.is_file()), None)
+
+
+def nvcc_command(nvcc: Path, name: str, arch: int, output: Path, extra: Sequence[str] = ()) -> list[str]:
+    """The command that compiles one kernel file to a cubin of one architecture."""
+    source = source_folder() / f"{name}.cu"
+    return [str(nvcc), f"-arch=sm_{arch}", "-cubin", *_OPTIONS, *extra, "-o", str(output), str(source)]
+
+
+def fatbin_command(nvcc: Path, name: str, output: Path, architectures: Sequence[int] = ARCHITECTURES) -> list[str]:
+    """The command for packaging: machine code of every architecture, and PTX of the newest for later ones."""
+    codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
+    codes.append(f"-gencode=arch=compute_{architectures[-1]},code=compute_{architectures[-1]}")
+    return [str(nvcc), "-fatbin", *codes, *_OPTIONS, "-o", str(output), str(source_folder() / f"{name}.cu")]
+
+
+def machine_code(name: str, arch: int, cache: Path) -> bytes:
+    """The module of kernel file ``name`` for ``arch`` (90 is sm_90). Raises GpuError with what is missing."""
+    key = source_key(name)
+    packaged = _PACKAGED / f"{name}-{key[:16]}.fatbin"
+    if packaged.is_file():
+        return packaged.read_bytes()
+    cached = cache / f"{name}-{key[:16]}-sm_{arch}.cubin"
+    if cached.is_file() and (content := cached.read_bytes()):
+        return content
+    code = _compile(name, arch)
+    _store(cached, code)
+    return code
+
+
+def _compile(name: str, arch: int) -> bytes:
+    nvcc = find_nvcc()
+    return _with_nvcc(nvcc, name, arch) if nvcc else _with_nvrtc(name, arch)
+
+
+def _with_nvcc(nvcc: Path, name: str, arch: int) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="cosyd-nvcc-") as folder:
+        output = Path(folder) / f"{name}.cubin"
+        command = nvcc_command(nvcc, name, arch, output)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise GpuError(f"{nvcc} could not compile {name}.cu: {error}") from error
+        if done.returncode:
+            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
+            raise GpuError(f"{nvcc} failed on {name}.cu for sm_{arch}: {first}")
+        return output.read_bytes()
+
+
+def _with_nvrtc(name: str, arch: int) -> bytes:
+    try:
+        nvrtc: Any = importlib.import_module("cuda.bindings.nvrtc")
+    except ImportError as error:
+        raise GpuError(
+            f"no machine code of {name}.cu for sm_{arch}: install nvcc or cuda-bindings, or a package with fatbins"
+        ) from error
+    folder = source_folder()
+    headers = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"
+    options = [f"--gpu-architecture=sm_{arch}", f"-I{folder}", f"-I{headers}", *_OPTIONS]
+    text = (folder / f"{name}.cu").read_bytes()
+    _, program = nvrtc.nvrtcCreateProgram(text, f"{name}.cu".encode(), 0, [], [])
+    encoded = [option.encode() for option in options]
+    (result,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+    if int(result):
+        raise GpuError(f"NVRTC failed on {name}.cu for sm_{arch}: {_nvrtc_log(nvrtc, program)}")
+    _, size = nvrtc.nvrtcGetCUBINSize(program)
+    code = bytes(size)
+    nvrtc.nvrtcGetCUBIN(program, code)
+    nvrtc.nvrtcDestroyProgram(program)
+    return code
+
+
+def _nvrtc_log(nvrtc: Any, program: Any) -> str:
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    log = bytes(size)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    lines = log.decode(errors="replace").splitlines()
+    return next((line for line in lines if "error" in line), "no message")
+
+
+def _store(path: Path, code: bytes) -> None:
+    """Atomic; a cache that cannot be written costs a compilation at each start, nothing else."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}.part")
+        partial.write_bytes(code)
+        partial.replace(path)
+    except OSError:
+        return
