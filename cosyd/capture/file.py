@@ -69,7 +69,13 @@ class Recording:
 
     def seek(self, frame: int) -> None:
         """To where a player that has played ``frame`` frames is: past the end, a loop starts over."""
-        self._file.seek(frame % self.frames if self.loop else min(frame, self.frames))
+        target = frame % self.frames if self.loop else min(frame, self.frames)
+        if not self._file.subtype.startswith("MPEG"):
+            self._file.seek(target)
+            return
+        self._file.seek(0)  # into the middle of MP3, libsndfile seeks to silence or beside the frame
+        while target > 0 and (got := len(self._decode(min(target, self.spec.rate_hz)))):
+            target -= got
 
     def read(self, frames: int) -> NDArray[Any]:
         """The next frames, at most ``frames``; none at the end."""
@@ -174,7 +180,13 @@ def _existing(config: SourceConfig) -> Path:
 def _open(path: Path) -> Any:
     import soundfile
 
+    class Sequential(soundfile.SoundFile):  # type: ignore[misc]
+        """soundfile seeks to where it is after each read if it can; in MP3 that breaks the next read."""
+
+        def seekable(self) -> bool:
+            return False
+
     try:
-        return soundfile.SoundFile(path)
+        return Sequential(path)
     except soundfile.LibsndfileError as error:
         raise AudioError(f"{path} cannot be read as audio: {error}") from error
