@@ -34,8 +34,8 @@ CLEAN = "clean"
 METHOD = (
     "Each clip goes whole to the recogniser, without VAD or endpoint: through the constant-removing filter "
     "(raw), also through DTLN (denoised), or as a blend of the two with that share of denoised. WER over all "
-    "words of the clips, both sides lower-cased, without punctuation, numbers spelled out. SNR is against the "
-    "mean power of the frames in which someone speaks. VAD: blocks of 32 ms at the default threshold, "
+    "words of the clips, both sides lower-cased, without punctuation, numbers spelled out. SNR is against "
+    "the mean power of the frames in which someone speaks. VAD: blocks of 32 ms at the default threshold, "
     "compared with what the VAD says of the clean raw clip: missed is the share of its speech blocks not "
     "found, false the share of its other blocks called speech."
 )

@@ -176,6 +176,8 @@ def _run_pip(command: list[str], work: Path, progress: Callable[[int, int], None
             for line in pip.stdout:
                 if match := _RAW_PROGRESS.search(line):
                     progress(int(match[1]), int(match[2]))
+                elif "Retrying (" in line:
+                    last = "ERROR: the package index cannot be reached"
                 elif line.strip() and not last.startswith("ERROR:"):
                     last = line.strip()
         except BaseException:
