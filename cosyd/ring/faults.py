@@ -13,6 +13,7 @@ CORE_ERRORS = (_ring.Fault, ValueError, TypeError, BufferError, OverflowError)
 
 _REMEDIES = {
     errno.ENOSPC: "free some of it, or set a smaller buffer_s (in a container: a larger --shm-size)",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f), or set a smaller buffer_s",
     errno.EACCES: "run as the user that the daemon runs as",
     errno.EPERM: "run as the user that the daemon runs as",
     errno.ENOENT: "create the directory first",

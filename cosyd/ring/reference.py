@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosyd.ring.data import DTYPES, Block, Frames, ReaderStatistics, WriterState, WriterStatistics, frame_shape
+from cosyd.ring.data import (
+    DTYPES,
+    Block,
+    Frames,
+    ReaderStatistics,
+    WriterState,
+    WriterStatistics,
+    frame_shape,
+)
 from cosyd.spec import AudioSpec
 
 KNOWN_GAPS = 63  # the newest gaps that a ring remembers (RING_GAPS - 1 in ring_core.h)

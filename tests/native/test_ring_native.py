@@ -21,7 +21,9 @@ FRAMES = {"address,undefined": 10_000_000, "thread": 2_000_000}  # ThreadSanitiz
 
 def run(command: list[str], seconds: float = 100) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"TSAN_OPTIONS": "halt_on_error=1"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=environment, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds, env=environment, check=False
+    )
 
 
 def fixed_addresses() -> list[str]:

@@ -32,7 +32,9 @@ class RingMachine(RuleBasedStateMachine):
     readers: Bundle[Pair] = Bundle("readers")
     blocks = Bundle("blocks")
 
-    @initialize(spec=st.sampled_from(SPECS), start=st.sampled_from([0, 3, 2**40 + 1]), seed=st.integers(0, 99))
+    @initialize(
+        spec=st.sampled_from(SPECS), start=st.sampled_from([0, 3, 2**40 + 1]), seed=st.integers(0, 99)
+    )
     def open(self, spec: AudioSpec, start: int, seed: int) -> None:
         self.spec = spec
         self.random = np.random.default_rng(seed)
