@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import NoReturn
 
 from cosyd.errors import UsageError
@@ -41,6 +42,7 @@ def build_parser() -> Parser:
     _add_config(commands)
     _add_models(commands)
     _add_daemon(commands)
+    _add_keys(commands)
     _add_bench(commands)
     _json(_command(commands, "version", "print the version", "version"))
     return parser
@@ -110,6 +112,19 @@ def _connect(parser: Parser) -> Parser:
     parser.add_argument(
         "--connect", metavar="ADDR", help="address of the daemon; the default is the one configured here"
     )
+    keys = "CURVE over TCP: "
+    parser.add_argument(
+        "--key",
+        type=Path,
+        metavar="FILE",
+        help=keys + "own secret key; default: client.key_secret in paths.keys",
+    )
+    parser.add_argument(
+        "--server-key",
+        type=Path,
+        metavar="FILE",
+        help=keys + "the daemon's server.key; default: in paths.keys",
+    )
     return parser
 
 
@@ -136,7 +151,8 @@ def _add_pipeline(commands: Commands[Parser]) -> None:
 
 
 def _add_audio(commands: Commands[Parser]) -> None:
-    _json(_command(commands, "devices", "list the audio inputs", "devices"))
+    devices = _json(_command(commands, "devices", "list the audio inputs", "devices"))
+    devices.add_argument("--rates", action="store_true", help="ask each device which rates it takes")
     level = _command(commands, "level", "show how loud each channel of a source is", "level")
     level.add_argument(
         "--seconds", type=_positive, metavar="S", help="stop after so long; the default is Ctrl-C"
@@ -203,6 +219,18 @@ def _add_daemon(commands: Commands[Parser]) -> None:
     hotwords = _control(actions, "hotwords", "show or replace the phrases to favour")
     hotwords.add_argument("phrases", nargs="*", metavar="PHRASE", help="optionally ending in :score")
     hotwords.add_argument("--clear", action="store_true", help="favour nothing")
+
+
+def _add_keys(commands: Commands[Parser]) -> None:
+    keys = _command(
+        commands,
+        "keys",
+        "make CURVE keys for TCP",
+        "keys",
+        "Make a pair of keys in paths.keys: `server` for the daemon, any other name for a client, which is "
+        "thereby admitted.",
+    )
+    _configuration(keys).add_argument("name", metavar="NAME", help="server, or the name of a client")
 
 
 def _control(actions: Commands[Parser], name: str, summary: str) -> Parser:

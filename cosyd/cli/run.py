@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from cosyd.app import run as run_daemon
 from cosyd.cli.common import load_config
 from cosyd.config.load import Loaded, load, named_files
 
 
 def run(args: Namespace) -> int:
-    from cosyd import app
-
     def reload() -> Loaded:
         return load(named_files(args.config), args.overrides)
 
-    return app.run(load_config(args), reload)
+    return run_daemon(load_config(args), reload)

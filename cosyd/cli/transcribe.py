@@ -1,0 +1,61 @@
+"""``cosyd transcribe``: recordings to text through the daemon's own pipeline."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from cosyd.cli.common import console, load_config, print_line, printable
+from cosyd.client import AsrFinal
+from cosyd.runtime.offline import transcribe
+
+Progress = Callable[[Path, float], None]
+
+
+def run(args: Namespace) -> int:
+    config = load_config(args, [f"asr.model={args.model}"] if args.model else []).config
+    show = _json_line if args.json else _text_line(many=len(args.files) > 1)
+    with _progress() as progress:
+        transcribe(args.files, config, realtime=args.realtime, on_final=show, on_progress=progress)
+    return 0
+
+
+def _json_line(file: Path, final: AsrFinal) -> None:
+    """The message as the daemon would publish it, with ``file``."""
+    print_line(msgspec.json.encode({"file": str(file), **_fields(final)}).decode())
+
+
+def _fields(final: AsrFinal) -> dict[str, object]:
+    plain: dict[str, object] = msgspec.to_builtins(final)
+    return plain
+
+
+def _text_line(*, many: bool) -> Callable[[Path, AsrFinal], None]:
+    def show(file: Path, final: AsrFinal) -> None:
+        name = f"{file}: " if many else ""
+        print_line(printable(f"{name}{final.start:8.2f}  {final.text}"))
+
+    return show
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """Seconds done of each file, on a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as bars:
+        task = bars.add_task("loading the models")
+
+        def show(file: Path, done_s: float) -> None:
+            bars.update(task, description=f"{printable(file.name)}: {done_s:.1f} s of audio")
+
+        yield show
