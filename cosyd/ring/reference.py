@@ -48,9 +48,9 @@ class ReferenceRing:
         return self.begin + len(self._frames)
 
     def write(self, data: Frames, t_ns: int | None = None) -> int:
-        raw = memoryview(data).cast("B")
+        raw = data.tobytes() if isinstance(data, np.ndarray) else bytes(data)
         size = self.spec.frame_bytes
-        frames = [bytes(raw[at : at + size]) for at in range(0, len(raw), size)]
+        frames = [raw[at : at + size] for at in range(0, len(raw), size)]
         self._frames += frames
         return len(frames)
 

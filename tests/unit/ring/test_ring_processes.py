@@ -126,7 +126,7 @@ def test_a_signal_comes_through_a_wait(ring_path: Path) -> None:
 # --- kill -9 -------------------------------------------------------------------------------------------
 
 
-def test_killed_writer_is_noticed_and_its_ring_adopted(writer: RingWriter, ring_path: Path) -> None:
+def test_killed_writer_is_noticed_and_its_ring_adopted(ring_path: Path) -> None:
     with ExitStack() as stack:
         process, pipe = stack.enter_context(peer(peers.hold_open, ring_path))
         answer(pipe)
