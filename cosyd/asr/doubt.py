@@ -21,3 +21,8 @@ def doubtful(transcript: Transcript, speech_blocks: int) -> bool:
         return False
     short = speech_blocks * FRAME.block_ms < SHORT_MS
     return transcript.conf < (LEAST_CONF_SHORT if short else LEAST_CONF)
+
+
+def believed(transcript: Transcript, speech_blocks: int) -> Transcript:
+    """The result, or an empty one where it is doubtful."""
+    return Transcript("") if doubtful(transcript, speech_blocks) else transcript

@@ -22,19 +22,18 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.asr.closing import Closing, ClosingLine, abandoned
 from cosyd.asr.decode import Decode, DecodeKind
-from cosyd.asr.doubt import doubtful
+from cosyd.asr.doubt import believed
 from cosyd.asr.endpoint import EndpointRules, best_pause
 from cosyd.asr.gate import Gate, GateChange
 from cosyd.asr.stable import StablePrefix, keep_promise
 from cosyd.asr.utterance import (
     ONSET_MS,
     Block,
-    Closing,
     Utterance,
     concatenate,
     find_onset,
-    join,
     level_db,
 )
 from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
@@ -42,7 +41,6 @@ from cosyd.spec import FRAME
 from cosyd.types import (
     Checkpoint,
     EndReason,
-    Final,
     Partial,
     RecognitionEvent,
     SpeechEnded,
@@ -77,7 +75,7 @@ class Listener:
         self._gate = Gate(vad)
         self._kept: deque[Block] = deque()  # pre-roll; bounded by _trim
         self._utterance: Utterance | None = None
-        self._closing: deque[Closing] = deque()  # bounded by the decode queue, which makes its owner wait
+        self._closing = ClosingLine()
         self._next_utt = checkpoint.utt
         self._next_id = 0
         self._expected: int | None = None  # source clock of the next block
@@ -104,7 +102,7 @@ class Listener:
     @property
     def checkpoint(self) -> Checkpoint:
         """Where to take up if this listener were gone now."""
-        unsettled = self._closing[0].utterance if self._closing else self._utterance
+        unsettled = self._closing.first or self._utterance
         if unsettled is not None:
             start = unsettled.blocks[0].sample
             return Checkpoint(start, unsettled.number, True, unsettled.stable.text)
@@ -179,6 +177,7 @@ class Listener:
         onset = find_onset(kept, run, self._onset_blocks)
         utterance = Utterance(self._number(), kept[onset].sample, kept[max(0, onset - self._rules.preroll) :])
         utterance.voiced(run)
+        utterance.asked = min(onset, self._rules.preroll)  # the first partial hears partial_ms of speech
         return utterance
 
     def _reopen(self, block: Block, checkpoint: Checkpoint) -> None:
@@ -187,6 +186,7 @@ class Listener:
         preroll = round(self._rules.preroll * self._block_samples)
         stable = StablePrefix(checkpoint.stable)
         self._utterance = Utterance(self._number(), block.sample + preroll, [block], stable)
+        self._utterance.asked = self._rules.preroll
         self._utterance.grace = self._keep  # speech that the gate had noticed needs as long once more
 
     def _number(self) -> int:
@@ -274,6 +274,8 @@ class Listener:
         """
         utterance = self._utterance
         actions: list[Action] = []
+        if self._resume is not None:
+            actions = self._abandon(self._resume, reason)
         if utterance is not None:
             everything = len(utterance.blocks)
             cut = everything if self._gate.undecided else min(everything, self._cut(utterance))
@@ -284,6 +286,11 @@ class Listener:
         self._expected = None
         self._resume = None
         return actions
+
+    def _abandon(self, checkpoint: Checkpoint, reason: EndReason) -> list[Action]:
+        sample = checkpoint.sample or 0
+        self._told_speech = False
+        return [SpeechEnded(sample, self._number()), abandoned(checkpoint, sample, reason)]
 
     def _split(self, utterance: Utterance) -> list[Action]:
         """Cut at the best pause; the rest is the beginning of the next utterance, without a break."""
@@ -317,29 +324,26 @@ class Listener:
         actions = self._speech_ended(utterance)
         resume_sample = utterance.sample_at(position)
         closing = Closing(utterance, None, reason, utterance.end_sample, resume_sample, more)
-        self._closing.append(closing)
+        self._closing.add(closing)
         unheard = reason == "no_speech" and utterance.most_words == 0
         if unheard or not utterance.speech_between(utterance.anchor, position):
             closing.transcript = utterance.settled
         elif utterance.speculation is not None and utterance.speculation.blocks == position and not more:
             closing.decode = utterance.speculation
             if utterance.speculated is not None:
-                closing.transcript = join(utterance.settled, utterance.speculated)
+                closing.settle(utterance.speculated)
         else:
             padding = 0 if more else (self._cut(utterance) - position) * FRAME.block
             closing.decode = self._request(utterance, "final", position, padding=padding, reason=reason)
             actions.append(closing.decode)
-        return actions + list(self._release())
+        return [*actions, *self._release()]
 
     # --- results in -------------------------------------------------------------------------------------
 
     def decoded(self, decode: Decode, transcript: Transcript) -> list[RecognitionEvent]:
         """The result of a request. Those that nobody waits for any more come to nothing."""
-        for closing in self._closing:
-            if closing.decode is decode:
-                believed = _believed(closing.utterance, decode, transcript)
-                closing.transcript = join(closing.utterance.settled, believed)
-                return self._release()
+        if self._closing.decoded(decode, transcript):
+            return self._release()
         utterance = self._utterance
         if utterance is None or utterance.number != decode.utt or decode.id <= utterance.newest:
             return []
@@ -347,10 +351,8 @@ class Listener:
 
     def failed(self, decode: Decode) -> list[RecognitionEvent]:
         """The recogniser could not do it. A final falls back on the newest partial: better than nothing."""
-        for closing in self._closing:
-            if closing.decode is decode:
-                closing.transcript = closing.utterance.transcript
-                return self._release()
+        if self._closing.failed(decode):
+            return self._release()
         if self._utterance is not None and self._utterance.speculation is decode:
             self._utterance.speculation = None  # asked for anew at the endpoint
             self._utterance.failed_cut = decode.blocks
@@ -358,7 +360,7 @@ class Listener:
 
     def _heard(self, utterance: Utterance, decode: Decode, transcript: Transcript) -> list[RecognitionEvent]:
         utterance.newest = decode.id
-        transcript = _believed(utterance, decode, transcript)
+        transcript = believed(transcript, utterance.speech_between(decode.anchor, decode.blocks))
         if decode is utterance.speculation:
             utterance.speculated = transcript
         if decode.anchor != utterance.anchor:
@@ -384,31 +386,7 @@ class Listener:
 
     def _release(self) -> list[RecognitionEvent]:
         """Finals whose results are there, in the order of their utterances."""
-        finals: list[RecognitionEvent] = []
-        while self._closing and (transcript := self._closing[0].transcript) is not None:
-            closing = self._closing.popleft()
-            self._settled = closing.resume_sample
-            finals.append(_final(closing, transcript))
-        return finals
-
-
-def _believed(utterance: Utterance, decode: Decode, transcript: Transcript) -> Transcript:
-    """The result, or an empty one where it is more likely made up."""
-    if doubtful(transcript, utterance.speech_between(decode.anchor, decode.blocks)):
-        return Transcript("")
-    return transcript
-
-
-def _final(closing: Closing, transcript: Transcript) -> Final:
-    utterance = closing.utterance
-    return Final(
-        utt=utterance.number,
-        text=keep_promise(utterance.stable.text, transcript.text),
-        start_sample=utterance.start_sample,
-        end_sample=closing.end_sample,
-        reason=closing.reason,
-        resume_sample=closing.resume_sample,
-        conf=transcript.conf,
-        words=transcript.words,
-        more=closing.more,
-    )
+        finals = self._closing.release()
+        if finals:
+            self._settled = max(self._settled or 0, finals[-1].resume_sample)
+        return list(finals)

@@ -13,7 +13,7 @@ from cosyd.asr.decode import Decode
 from cosyd.asr.endpoint import Progress
 from cosyd.asr.stable import StablePrefix, keep_promise, split_words
 from cosyd.spec import FRAME
-from cosyd.types import EndReason, Transcript
+from cosyd.types import Transcript
 
 Audio = NDArray[np.float32]
 SETTLE_MS = 6_000  # with that much context Moonshine gains no more from what was before
@@ -133,19 +133,6 @@ def join(first: Transcript, second: Transcript) -> Transcript:
         conf = (first.conf * counts[0] + second.conf * counts[1]) / max(1, sum(counts))
     text = f"{first.text} {second.text}"
     return Transcript(text, first.tokens + second.tokens, conf, first.words + second.words)
-
-
-@dataclass
-class Closing:
-    """An utterance that has ended and waits for the result of its last decode (None: nothing to decode)."""
-
-    utterance: Utterance
-    decode: Decode | None
-    reason: EndReason
-    end_sample: int
-    resume_sample: int
-    more: bool = False
-    transcript: Transcript | None = None
 
 
 def concatenate(blocks: Sequence[Block], padding: int = 0) -> Audio:
