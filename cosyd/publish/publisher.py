@@ -162,6 +162,8 @@ class Publisher:
         self._published[stamped.type] += 1
         if failure is not None:
             self._complain(failure)
+        elif self._failing and stamped.JOURNALLED:
+            self._recovered()
         return stamped.seq
 
     def forget(self, source: str) -> None:
@@ -221,8 +223,6 @@ class Publisher:
             self._unjournalled += 1
             return error
         self._kept = message.seq
-        if self._failing:
-            self._recovered()
         return None
 
     def _complain(self, error: PublishError) -> None:
