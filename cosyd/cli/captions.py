@@ -12,7 +12,7 @@ from cosyd.cli.common import printable
 from cosyd.cli.ctl import duration
 from cosyd.cli.describe import clock
 from cosyd.cli.meter import Meter
-from cosyd.client import AnyMessage, AsrFinal, AsrPartial, Device, Health, Level, State, Vad
+from cosyd.client import DAEMON, AnyMessage, AsrFinal, AsrPartial, Device, Health, Level, State, Vad
 
 METER_COLUMNS = 32
 NOTEWORTHY = ("warning", "error")
@@ -111,7 +111,8 @@ class Captions:
 
     def draw(self) -> Group:
         """The part of the screen that changes. The daemon's own messages have no view."""
-        return Group(*(view.draw() for view in self.views.values() if not view.source.startswith("_")))
+        views = [view.draw() for view in self.views.values() if view.source != DAEMON]
+        return Group(*views) if views else Group(Text("loading the models …", style="dim"))
 
     def summary(self) -> str:
         """``12 utterances, 140 words in 1:32; latency P50 84 ms, P95 122 ms``"""

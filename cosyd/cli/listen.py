@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.console import Console
@@ -14,10 +14,10 @@ from rich.text import Text
 
 from cosyd.cli.captions import Captions
 from cosyd.cli.common import console, load_config, note, pick_source, print_line
-from cosyd.client import AsrFinal, Client, State
+from cosyd.client import AnyMessage, AsrFinal, Client, ControlClient, State
 from cosyd.config.load import Loaded
 from cosyd.config.schema import SourceConfig
-from cosyd.errors import CosydError
+from cosyd.errors import ControlError, CosydError
 from cosyd.runtime.embedded import EmbeddedDaemon
 
 TOPICS = ("",)
@@ -33,12 +33,16 @@ def run(args: Namespace) -> int:
     captions = Captions()
     screen = console()
     code = 0
-    with EmbeddedDaemon(_settings(loaded, source)) as daemon:
+    with (
+        EmbeddedDaemon(_settings(loaded, source)) as daemon,
+        Client(daemon.events, daemon.control, TOPICS) as client,
+        _display(screen, captions) as show,
+    ):
         try:
-            with Client(daemon.events, daemon.control, TOPICS) as client, _display(screen, captions) as show:
-                _follow(client, daemon, captions, show)
+            _follow(client, daemon, captions, show)
         except KeyboardInterrupt:
             code = INTERRUPTED
+            _finish(client, daemon, captions, show)
     note(captions.summary())
     return code
 
@@ -92,10 +96,25 @@ def _follow(client: Client, daemon: EmbeddedDaemon, captions: Captions, show: _D
         if message is None:
             daemon.check()
         else:
-            for line in captions.accept(message, time.monotonic()):
-                show.keep(line, isinstance(message, AsrFinal))
-            if isinstance(message, State) and message.status == "failed":
-                raise CosydError(message.reason)
-            if isinstance(message, State) and message.status == "ended":
-                ends_at = time.monotonic() + DRAIN_S
+            _take(message, captions, show)
+        if isinstance(message, State) and message.status == "failed":
+            raise CosydError(message.reason)
+        if isinstance(message, State) and message.status == "ended":
+            ends_at = time.monotonic() + DRAIN_S
         show.draw(captions)
+
+
+def _finish(client: Client, daemon: EmbeddedDaemon, captions: Captions, show: _Display) -> None:
+    """After Ctrl-C: what was being said is still recognised. A second Ctrl-C does without."""
+    with suppress(KeyboardInterrupt, ControlError):
+        with ControlClient(daemon.control) as control:
+            control.request("shutdown", timeout_s=DRAIN_S)
+        while (message := client.receive(DRAIN_S)) is not None:
+            _take(message, captions, show)
+            if isinstance(message, State) and message.status == "stopped":
+                return
+
+
+def _take(message: AnyMessage, captions: Captions, show: _Display) -> None:
+    for line in captions.accept(message, time.monotonic()):
+        show.keep(line, isinstance(message, AsrFinal))

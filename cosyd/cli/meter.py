@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from rich.text import Text
 
@@ -51,10 +52,11 @@ def bar(rms_db: float, held_db: float, width: int) -> Text:
     filled = _share(rms_db) * width
     cells = [_EIGHTHS[round(8 * min(1.0, max(0.0, filled - column)))] for column in range(width)]
     mark = min(width - 1, int(_share(held_db) * width))
+    if held_db > LOWEST_DB and cells[mark] == " ":
+        cells[mark] = "▏"
     text = Text()
-    for column, cell in enumerate(cells):
-        is_mark = column == mark and cell == " " and held_db > LOWEST_DB
-        text.append("▏" if is_mark else cell, style=_style(column, width))
+    for style, columns in groupby(range(width), lambda column: _style(column, width)):
+        text.append("".join(cells[column] for column in columns), style=style)
     return text
 
 
