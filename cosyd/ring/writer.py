@@ -80,6 +80,13 @@ class RingWriter:
         except CORE_ERRORS as error:
             raise translate(self.path, error) from error
 
+    def time_writes(self, data: bytes, rounds: int) -> list[int]:
+        """Writes ``data`` ``rounds`` times in a C loop; how long each took, in ns. For benchmarks."""
+        try:
+            return self._core.time_writes(data, rounds)
+        except CORE_ERRORS as error:
+            raise translate(self.path, error) from error
+
     def skip(self, frames: int) -> None:
         """Moves the clock on by ``frames`` that were never captured; readers are told of a gap."""
         if frames < 0:
