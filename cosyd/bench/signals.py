@@ -1,8 +1,8 @@
 """Which signal the VAD and which the recogniser should hear: word errors and frame errors in noise.
 
-``python -m cosyd.bench.signals [CLIPS]`` measures CLIPS clips of each evaluation set and writes
-docs/benchmarks/signals.json and .md; the defaults of ``frontend.vad_input``, ``asr_input`` and ``blend`` come
-from there.
+``python -m cosyd.bench.signals [CLIPS CLEAN_CLIPS]`` measures so many clips of each evaluation set, in noise
+and clean, and writes docs/benchmarks/signals.json and .md; the defaults of ``frontend.vad_input``,
+``asr_input`` and ``blend`` come from there.
 """
 
 from __future__ import annotations
@@ -119,15 +119,24 @@ class Tally:
         return 100 * sum(self.blocks[name, signal, what] for name in names) / max(1, total)
 
 
-def measure(clips: int) -> Tally:
-    """Every clip under every condition; a line of progress a clip on standard error."""
+def measure(clips: int, clean_clips: int) -> Iterator[tuple[Tally, int]]:
+    """Some clips of each set clean only, then ``clips`` of each under every condition.
+
+    The tally is given after each clip, with the number of clips under every condition so far; the sets take
+    turns. So a measurement that is cut short is one of fewer clips.
+    """
     bench, tally = Bench(), Tally()
     noises = {name: speech.noise(name) for name in speech.NOISES}
-    chosen = [clip for name in speech.EVAL_SETS for clip in speech.eval_clips(name, clips)]
-    for number, clip in enumerate(chosen):
+    by_set = [list(speech.eval_clips(name, clips)) for name in speech.EVAL_SETS]
+    in_noise = {(clip.set, clip.file) for clips_of_set in by_set for clip in clips_of_set}
+    for name in speech.EVAL_SETS:
+        for clip in speech.eval_clips(name, clean_clips):
+            if (clip.set, clip.file) not in in_noise:
+                _measure_clip(bench, tally, clip, {}, 0)
+    yield tally, 0
+    for number, clip in enumerate(clip for turn in zip(*by_set, strict=True) for clip in turn):
         _measure_clip(bench, tally, clip, noises, number)
-        sys.stderr.write(f"{number + 1}/{len(chosen)} {clip.set}/{clip.file}\n")
-    return tally
+        yield tally, number + 1
 
 
 def _measure_clip(bench: Bench, tally: Tally, clip: speech.Clip, noises: dict[str, Audio], seed: int) -> None:
@@ -149,7 +158,9 @@ def report(tally: Tally, clips: int) -> Report:
     groups = {CLEAN: [CLEAN]}
     groups |= {f"all noises, {snr} dB": [f"{n} {snr} dB" for n in speech.NOISES] for snr in SNRS_DB}
     groups["all noises, all SNRs"] = every[1:]
-    page = Report("signals", "Which signal the VAD and the recogniser hear", f"{METHOD} {clips} clips a set.")
+    page = Report(
+        "signals", "Which signal the VAD and the recogniser hear", f"{METHOD} {_extent(tally, clips)}"
+    )
     for signal in BLENDS:
         page.add(f"WER in noise, {signal}", tally.wer(every[1:], signal), "%")
     rows = groups | {name: [name] for name in every[1:]}
@@ -169,13 +180,26 @@ def report(tally: Tally, clips: int) -> Report:
     return page
 
 
-def run(quick: bool, clips: int = 10) -> dict[str, Any]:
+def _extent(tally: Tally, clips: int) -> str:
+    clean, noisy = tally.words[CLEAN, "raw"], tally.words[f"kitchen {SNRS_DB[0]} dB", "raw"]
+    return f"{clean:,} words clean; {clips} clips with {noisy:,} words under each noise at each SNR."
+
+
+def run(quick: bool, clips: int = 10, clean_clips: int = 30) -> dict[str, Any]:
     """Measure; ``quick`` takes one clip a set, which shows that it works and no more."""
-    clips = 1 if quick else clips
-    result = report(measure(clips), clips)
-    result.quick = quick
-    return result.as_dict()
+    result: dict[str, Any] = {}
+    for tally, count in measure(1, 1) if quick else measure(clips, clean_clips):
+        result = report(tally, count).as_dict() | {"quick": quick}
+    return result
+
+
+def main() -> None:
+    """Save after each clip; what is measured when it is interrupted is kept."""
+    clips, clean_clips = (int(argument) for argument in (sys.argv[1:] or ("10", "30")))
+    for tally, count in measure(clips, clean_clips):
+        save(report(tally, count).as_dict())
+        sys.stderr.write(f"{count} clips, {tally.words[CLEAN, 'raw']} words clean\n")
 
 
 if __name__ == "__main__":
-    save(run(False, *(int(argument) for argument in sys.argv[1:2])))
+    main()

@@ -84,6 +84,7 @@ class Resampler:
         self._received = 0
         self._buffer: Samples = np.empty(0, np.float32)
         self._first = 0  # index of the buffer's first sample
+        self._last = np.float32(0)
         self._until: int | None = None  # set by finish: index at which there are no more outputs
 
     @property
@@ -110,6 +111,7 @@ class Resampler:
             self._first = (self._next * self._down) // self._up - self._before
             self._buffer = np.full(-self._first, samples[0], np.float32)
         self._received += len(samples)
+        self._last = samples[-1]
         self._buffer = np.concatenate((self._buffer, samples))
 
     def finish(self, outputs: int) -> None:
@@ -119,7 +121,7 @@ class Resampler:
         blocks = -(-(outputs + self._lead) // self._block)
         last = (blocks * self._block - self._lead) * self._down // self._up + self._taps.shape[1]
         short = last - (self._first + len(self._buffer))
-        self._buffer = np.concatenate((self._buffer, np.full(max(0, short), self._buffer[-1], np.float32)))
+        self._buffer = np.concatenate((self._buffer, np.full(max(0, short), self._last, np.float32)))
         self._until = blocks * self._block - self._lead
 
     def take(self) -> Samples | None:
