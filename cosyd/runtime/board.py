@@ -17,6 +17,7 @@ from cosyd.types import (
     Checkpoint,
     DeviceLost,
     DeviceOpened,
+    Final,
     GapRecorded,
     Partial,
     SourceEnded,

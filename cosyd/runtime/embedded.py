@@ -5,6 +5,7 @@ For `cosyd listen`, the demo and tests, which all want the real daemon without t
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from types import TracebackType
 
 import yaml
 
+from cosyd.config.paths import Paths
+from cosyd.config.schema import PathsConfig
 from cosyd.errors import CosydError
 
 STOP_S = 15.0  # time for the last utterance to be recognised
@@ -48,6 +51,16 @@ class EmbeddedDaemon:
     @property
     def control(self) -> str:
         return f"ipc://{self.folder}/run/control.sock"
+
+    @property
+    def paths(self) -> Paths:
+        """Its folders; the models and keys are wherever the configuration has them."""
+        private = {
+            "state": self.folder / "state",
+            "cache": self.folder / "cache",
+            "runtime": self.folder / "run",
+        }
+        return dataclasses.replace(Paths.resolve(PathsConfig()), **private)
 
     @property
     def config_file(self) -> Path:

@@ -12,7 +12,7 @@ from cosyd.errors import RingNotFound
 from cosyd.ring import Block, RingReader, WriterState
 from cosyd.runtime.level import LevelMeter
 from cosyd.spec import AudioSpec
-from cosyd.types import Checkpoint, Level
+from cosyd.types import Checkpoint, EndReason, Level
 
 log = logging.getLogger("cosyd.runtime")
 
@@ -39,6 +39,7 @@ class Feed:
         self.listen_from = 0
         self.interrupted = False
         self.lost = False
+        self.end_reason: EndReason = "end_of_stream"
         self.flushed = False
         self.drained = False
         self.vad_prob = 0.0

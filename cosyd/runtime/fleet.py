@@ -31,8 +31,10 @@ from cosyd.runtime.ipc import (
     RecognitionProgress,
     Recognized,
     Reconfigure,
+    Removed,
     RemoveSource,
     SetMuted,
+    SourceClosing,
     SourceLost,
 )
 from cosyd.runtime.metrics import Metrics
@@ -72,6 +74,7 @@ class Fleet:
         self._patience = patience
         self._on_fatal = on_fatal
         self._capturing = False
+        self._removals: dict[str, asyncio.Event] = {}
         self.recognition = SupervisedWorker(
             "recognition",
             recognition_worker.main,
@@ -91,6 +94,8 @@ class Fleet:
 
     async def stop(self) -> None:
         """Close the devices, then recognise what is left, then end the recogniser."""
+        for record in self._board.records.values():
+            self.recognition.send(SourceClosing(record.name))
         await asyncio.gather(*(worker.stop() for worker in self._captures()))
         await self.recognition.stop()
         for record in self._board.records.values():
@@ -158,12 +163,25 @@ class Fleet:
 
     async def _remove(self, name: str) -> None:
         record = self._board.records[name]
+        self.recognition.send(SourceClosing(name))
         if record.worker:
             await record.worker.stop()
-        self.recognition.send(RemoveSource(name))
+        await self._forget_in_recognition(name)
         self._board.enter(record, "stopped", "removed from the configuration")
         del self._board.records[name]
         self._metrics.forget(name)
+
+    async def _forget_in_recognition(self, name: str) -> None:
+        """Have the recogniser publish what is open of the source. One that does not run has nothing open."""
+        if self.recognition.state is not WorkerState.RUNNING:
+            return
+        removed = self._removals[name] = asyncio.Event()
+        self.recognition.send(RemoveSource(name))
+        try:
+            await asyncio.wait_for(removed.wait(), self._patience.stop_s)
+        except asyncio.TimeoutError:
+            log.warning("%s: the recogniser did not let go of it in time", name)
+        del self._removals[name]
 
     # --- capture ---
 
@@ -266,6 +284,8 @@ class Fleet:
         elif isinstance(message, Notice):
             health = message.health
             self._board.health(message.source, health.code, health.severity, health.message, **health.details)
+        elif isinstance(message, Removed) and message.source in self._removals:
+            self._removals[message.source].set()
         elif isinstance(message, Recognized | Heard | GapSeen | Drained):
             self._about_source(message)
 

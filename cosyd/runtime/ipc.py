@@ -98,6 +98,13 @@ class Drained:
 
 
 @dataclass(frozen=True)
+class Removed:
+    """All of a source that was removed is published; nothing of it follows."""
+
+    source: str
+
+
+@dataclass(frozen=True)
 class Notice:
     """A condition worth publishing as a ``health`` message."""
 
@@ -147,8 +154,15 @@ class AddSource:
 
 
 @dataclass(frozen=True)
+class SourceClosing:
+    """The source is about to be closed by us: the end of its ring is no end of the stream."""
+
+    source: str
+
+
+@dataclass(frozen=True)
 class RemoveSource:
-    """Close what is open of this source and forget it."""
+    """Close what is open of this source and forget it; answered by ``Removed``."""
 
     name: str
 
@@ -162,7 +176,8 @@ FromWorker = (
     | Heard
     | GapSeen
     | Drained
+    | Removed
     | Notice
     | CaptureEvent
 )
-ToWorker = Stop | Reconfigure | SetMuted | SourceLost | AddSource | RemoveSource
+ToWorker = Stop | Reconfigure | SetMuted | SourceLost | SourceClosing | AddSource | RemoveSource

@@ -26,6 +26,7 @@ from cosyd.runtime.ipc import (
     Notice,
     RecognitionProgress,
     Recognized,
+    Removed,
     SourceProgress,
 )
 from cosyd.types import Checkpoint, EndReason, Final, Health, Level, Partial, RecognitionEvent
@@ -73,6 +74,7 @@ class Pipeline:
             self._queue.forget_source(name)
             self._detach(feed)
             del self._feeds[name]
+        self._emit(Removed(name))
 
     def set_muted(self, name: str, muted: bool) -> None:
         feed = self._feeds.get(name)
@@ -86,6 +88,12 @@ class Pipeline:
         feed = self._feeds.get(name)
         if feed:
             feed.lost = True
+
+    def expect_close(self, name: str) -> None:
+        """The source is being closed on purpose: what is open then ends for that reason."""
+        feed = self._feeds.get(name)
+        if feed:
+            feed.end_reason = "shutdown"
 
     def reconfigure(self, config: Config) -> None:
         """Apply live keys; open utterances live on."""
@@ -227,7 +235,7 @@ class Pipeline:
             self._finish(feed, "device_lost")
         elif feed.ended and not feed.flushed:
             feed.flushed = True
-            self._finish(feed, "end_of_stream")
+            self._finish(feed, feed.end_reason)
         elif feed.flushed and not feed.drained and not feed.pending:
             feed.drained = True
             self._emit(Drained(feed.name))

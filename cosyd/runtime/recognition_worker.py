@@ -19,6 +19,7 @@ from cosyd.runtime.ipc import (
     Reconfigure,
     RemoveSource,
     SetMuted,
+    SourceClosing,
     SourceLost,
     ToWorker,
 )
@@ -68,6 +69,8 @@ def _obey(pipeline: Pipeline, command: ToWorker) -> None:
         pipeline.remove_source(command.name)
     elif isinstance(command, SetMuted):
         pipeline.set_muted(command.source, command.muted)
+    elif isinstance(command, SourceClosing):
+        pipeline.expect_close(command.source)
     elif isinstance(command, SourceLost):
         pipeline.lose_source(command.source)
     elif isinstance(command, Reconfigure):
