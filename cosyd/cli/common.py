@@ -1,4 +1,4 @@
-"""What commands share: configuration from their options, JSON, plain tables, the terminal."""
+"""What all commands share: JSON, plain tables, the terminal."""
 
 from __future__ import annotations
 
@@ -6,37 +6,11 @@ import json
 import os
 import sys
 import unicodedata
-from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cosyd.config.load import Loaded, load, named_files
-from cosyd.config.schema import Config, SourceConfig
-from cosyd.errors import UsageError
-
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-def load_config(args: Namespace, overrides: Sequence[str] = ()) -> Loaded:
-    """The configuration that ``-c`` and ``--set`` ask for; ``overrides`` win over both. Warnings are told."""
-    loaded = load(named_files(args.config), [*args.overrides, *overrides])
-    for warning in loaded.warnings:
-        note(f"warning: {warning}")
-    return loaded
-
-
-def pick_source(config: Config, name: str | None) -> SourceConfig:
-    """The source of that name, or the first. Raises UsageError."""
-    if name is None:
-        return config.sources[0]
-    names = [source.name for source in config.sources]
-    if name not in names:
-        raise UsageError(f"no source named {name!r}; the configuration has {', '.join(names)}")
-    return config.sources[names.index(name)]
-
-
-# --- output --------------------------------------------------------------------------------------------
 
 
 def note(text: str) -> None:

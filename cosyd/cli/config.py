@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from cosyd.cli.common import load_config, print_json, print_table
+from cosyd.cli.common import print_json, print_table
+from cosyd.cli.settings import load_config
 from cosyd.config.load import leaf_keys, name_of, value_of
 from cosyd.config.render import defaults_yaml, json_schema, scalar
 from cosyd.errors import ConfigError

@@ -6,7 +6,8 @@ from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosyd.cli.common import load_config, note
+from cosyd.cli.common import note
+from cosyd.cli.settings import load_config
 from cosyd.client import Client, ClientKeys, ControlClient, default_endpoints
 from cosyd.config.load import Loaded
 from cosyd.config.paths import control_endpoint, events_endpoint

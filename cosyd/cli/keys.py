@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from cosyd.cli.common import load_config, print_line
+from cosyd.cli.common import print_line
+from cosyd.cli.settings import load_config
 from cosyd.publish.curve import create_keys
 
 

@@ -9,8 +9,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from cosyd.cli.common import console, load_config, note, pick_source, print_line, printable
+from cosyd.cli.common import console, note, print_line, printable
 from cosyd.cli.meter import Meters, complaints
+from cosyd.cli.settings import load_config, pick_source
 from cosyd.cli.tap import Tap
 from cosyd.config.schema import SourceConfig
 from cosyd.types import DeviceOpened, Level

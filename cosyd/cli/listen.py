@@ -13,7 +13,8 @@ from rich.live import Live
 from rich.text import Text
 
 from cosyd.cli.captions import Captions
-from cosyd.cli.common import console, load_config, note, pick_source, print_line
+from cosyd.cli.common import console, note, print_line
+from cosyd.cli.settings import load_config, pick_source
 from cosyd.client import AnyMessage, AsrFinal, Client, ControlClient, State
 from cosyd.config.load import Loaded
 from cosyd.config.schema import SourceConfig

@@ -8,16 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cosyd.cli.common import (
-    aligned,
-    console,
-    load_config,
-    megabytes,
-    note,
-    print_json,
-    print_line,
-    print_table,
-)
+from cosyd.cli.common import aligned, console, megabytes, note, print_json, print_line, print_table
+from cosyd.cli.settings import load_config
 from cosyd.errors import ModelError
 from cosyd.models.pull import pull_all
 from cosyd.models.registry import MODELS, Model, lookup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from cosyd.app import run as run_daemon
-from cosyd.cli.common import load_config
+from cosyd.cli.settings import load_config
 from cosyd.config.load import Loaded, load, named_files
 
 

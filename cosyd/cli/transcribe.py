@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from cosyd.cli.common import console, load_config, print_line, printable
+from cosyd.cli.common import console, print_line, printable
+from cosyd.cli.settings import load_config
 from cosyd.client import AsrFinal
 from cosyd.runtime.offline import transcribe
 

@@ -7,8 +7,9 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from cosyd.cli.common import colour, load_config, print_json, print_line, printable
+from cosyd.cli.common import colour, print_json, print_line, printable
 from cosyd.cli.doctor.check import Check, Setup, fail, ok, warn
+from cosyd.cli.settings import load_config
 from cosyd.config.load import Loaded
 from cosyd.config.schema import Config
 from cosyd.errors import ConfigError
