@@ -1,0 +1,360 @@
+"""Publisher and subscribers in different processes: restarts, kills, slow and foreign subscribers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+
+from cosyd.client import AnyMessage, AsrFinal, AsrPartial, AsyncClient, Client, ControlError, State
+from cosyd.publish import client as client_module
+from cosyd.publish.messages import decode
+
+DAEMON = Path(__file__).with_name("publish_daemon.py")
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+WAIT_S = 30.0  # only so that a failure does not hang
+
+
+class Daemon:
+    """The publishing half of a daemon, in a process that can be killed and started again."""
+
+    def __init__(self, root: Path, config: str = "{}") -> None:
+        self._command = [sys.executable, str(DAEMON), str(root), config]
+        self._process: subprocess.Popen[str] | None = None
+        self.events = self.control = ""
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        self.events, self.control = self._line().split()
+
+    def tell(self, line: str) -> str:
+        assert self._process
+        assert self._process.stdin
+        self._process.stdin.write(line + "\n")
+        return self._line()
+
+    def finals(self, *texts: str) -> None:
+        for text in texts:
+            self.tell(f"final {text}")
+
+    def kill(self) -> None:
+        assert self._process
+        self._process.kill()
+        self.wait()
+
+    def wait(self) -> int:
+        """Close its input, and wait for its end."""
+        if self._process is None:
+            return 0
+        process, self._process = self._process, None
+        with process:
+            assert process.stdin
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+        return process.returncode
+
+    def _line(self) -> str:
+        assert self._process
+        assert self._process.stdout
+        return self._process.stdout.readline().strip()
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    made = Daemon(tmp_path)
+    made.start()
+    yield made
+    made.wait()
+
+
+def texts_until(client: Client, last: str) -> list[str]:
+    """The texts of finals up to that of ``last``."""
+    texts = []
+    while True:
+        message = client.receive(WAIT_S)
+        assert message is not None, f"nothing after {texts}"
+        if isinstance(message, AsrFinal):
+            texts.append(message.text)
+            if message.text == last:
+                return texts
+
+
+def numbered(first: int, last: int) -> list[str]:
+    return [f"final {number}" for number in range(first, last + 1)]
+
+
+def await_subscription(client: Client) -> None:
+    message = client.receive(WAIT_S)
+    assert isinstance(message, State)
+
+
+# --- the bytes, seen by a plain socket -----------------------------------------------------------------
+
+
+def test_two_frames_for_a_plain_subscriber(daemon: Daemon) -> None:
+    with zmq.Context() as context, context.socket(zmq.SUB) as socket:
+        socket.linger = 0
+        socket.subscribe("asr.final.mic")
+        socket.subscribe("state")
+        socket.connect(daemon.events)
+        assert socket.poll(WAIT_S * 1000)
+        assert socket.recv_multipart()[0] == b"state.mic"
+        seq = daemon.tell("final to be or not")
+        assert socket.poll(WAIT_S * 1000)
+        topic, data = socket.recv_multipart()
+        assert topic == b"asr.final.mic"
+        assert data.startswith(f'{{"type":"asr.final","v":1,"source":"mic","seq":{seq},"n":1,'.encode())
+        message = decode(data)
+        assert isinstance(message, AsrFinal)
+        assert message.text == "to be or not"
+
+
+# --- nothing is missed and nothing comes twice ---------------------------------------------------------
+
+
+def test_since_gives_what_was_before(daemon: Daemon) -> None:
+    daemon.finals(*numbered(1, 20))  # three pages of replay
+    with Client(daemon.events, daemon.control, since=0) as client:
+        assert texts_until(client, "final 20") == numbered(1, 20)
+        settled = client.settled
+        daemon.finals("live")
+        assert texts_until(client, "live") == ["live"]
+    daemon.finals("meanwhile")
+    with Client(daemon.events, daemon.control, since=settled) as client:
+        assert texts_until(client, "meanwhile") == ["live", "meanwhile"]
+
+
+def test_without_since_it_begins_now(daemon: Daemon) -> None:
+    daemon.finals("before")
+    with Client(daemon.events, daemon.control, topics=("asr.final", "state")) as client:
+        await_subscription(client)
+        daemon.finals("after")
+        assert texts_until(client, "after") == ["after"]
+
+
+def test_kill_and_restart_again_and_again(daemon: Daemon) -> None:
+    """Each life publishes while the subscriber is away, and is killed; each final comes once, in order."""
+    with Client(daemon.events, daemon.control, topics=("asr.", "state")) as client:
+        await_subscription(client)
+        daemon.finals(*numbered(1, 5))
+        assert texts_until(client, "final 5") == numbered(1, 5)
+        expected: list[str] = []
+        for life in range(3):
+            missed = numbered(life * 10 + 6, life * 10 + 15)
+            daemon.finals(*missed[:5])
+            daemon.kill()
+            daemon.start()
+            daemon.finals(*missed[5:])  # before the subscriber is connected again
+            expected += missed
+        assert texts_until(client, "final 35") == expected
+        assert client.lost == 0
+
+
+def test_killed_between_journal_and_publication(daemon: Daemon) -> None:
+    with Client(daemon.events, daemon.control, topics=("asr.", "state")) as client:
+        await_subscription(client)
+        daemon.finals("first")
+        assert texts_until(client, "first") == ["first"]
+        assert daemon.tell("die kept but never sent") == ""
+        assert daemon.wait() == -signal.SIGKILL
+        daemon.start()
+        daemon.finals("last")
+        assert texts_until(client, "last") == ["kept but never sent", "last"]
+
+
+def test_a_loss_shows_before_the_next_final(daemon: Daemon) -> None:
+    """The state that a restarted daemon sends is enough; no further final is needed."""
+    with Client(daemon.events, daemon.control, topics=("asr.", "state")) as client:
+        await_subscription(client)
+        daemon.tell("die the last word")
+        daemon.wait()
+        daemon.start()
+        assert texts_until(client, "the last word") == ["the last word"]
+
+
+def test_a_slow_reader_gets_its_finals_by_replay(tmp_path: Path) -> None:
+    """More is published than all queues hold while the program is busy."""
+    daemon = Daemon(tmp_path, '{"publish": {"high_water": 10}}')
+    daemon.start()
+    with Client(daemon.events, daemon.control, topics=("asr.", "state")) as client:
+        await_subscription(client)
+        daemon.tell("many 9000 4000 100000")  # 36 MB
+        daemon.finals(*numbered(1, 30))
+        partials = finals = 0
+        texts = []
+        while texts[-1:] != ["final 30"]:
+            message = client.receive(0.5)
+            if message is None:
+                daemon.tell("partial to show the loss")
+            partials += isinstance(message, AsrPartial)
+            finals += isinstance(message, AsrFinal)
+            texts += [message.text] if isinstance(message, AsrFinal) else []
+        assert texts == numbered(1, 30)
+        assert partials < 9_000
+    assert daemon.wait() == 0
+
+
+def test_without_control_losses_are_counted(daemon: Daemon) -> None:
+    with Client(daemon.events, topics=("asr.", "state")) as client:
+        await_subscription(client)
+        daemon.finals("one")
+        texts_until(client, "one")
+        daemon.tell("die two")
+        daemon.wait()
+        daemon.start()
+        daemon.finals("three")  # nobody is connected again yet
+        while daemon.tell("subscriptions") == "0":
+            client.receive(0.01)
+        daemon.finals("four")
+        assert texts_until(client, "four") == ["four"]
+        assert client.lost == 1  # three; of an earlier start's two nobody knows
+
+
+def test_a_refused_replay_ends_the_patience(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "REPLAY_TIMEOUT_S", 0.2)
+    daemon.finals("before")
+    wrong = daemon.control.replace("control.sock", "nobody.sock")
+    with Client(daemon.events, wrong, since=0, patience_s=0.0) as client:
+        with pytest.raises(ControlError, match=r"cannot be fetched: cosyd does not answer at .*nobody.sock"):
+            while True:
+                client.receive(WAIT_S)
+        assert client.receive(0.1) is None  # it goes on trying, within the limit it is given
+
+
+def test_iteration_ends_after_silence(daemon: Daemon) -> None:
+    daemon.finals("only")
+    with Client(daemon.events, daemon.control, since=0, timeout_s=0.5) as client:
+        assert [message.text for message in client if isinstance(message, AsrFinal)] == ["only"]
+
+
+def test_async_client(daemon: Daemon) -> None:
+    async def collect() -> list[AnyMessage]:
+        got: list[AnyMessage] = []
+        async with AsyncClient(daemon.events, daemon.control, since=0) as client:
+            assert await client.receive(0.0) is None  # a limit that strikes at once loses nothing
+            async for message in client:
+                got.append(message)
+                if isinstance(message, AsrFinal) and message.text == "final 20":
+                    await asyncio.to_thread(daemon.kill)
+                    await asyncio.to_thread(daemon.start)
+                    await asyncio.to_thread(daemon.finals, "last")
+                if isinstance(message, AsrFinal) and message.text == "last":
+                    break
+        return got
+
+    daemon.finals(*numbered(1, 20))
+    got = asyncio.run(collect())
+    assert [message.text for message in got if isinstance(message, AsrFinal)] == [*numbered(1, 20), "last"]
+
+
+def test_clients_leave_nothing_behind(daemon: Daemon) -> None:
+    daemon.finals("x")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        with Client(daemon.events, daemon.control, since=0) as client:
+            texts_until(client, "x")
+        client.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+    assert threading.active_count() == 1 or all(
+        thread.daemon or thread is threading.main_thread() for thread in threading.enumerate()
+    )
+
+
+# --- slow subscribers hurt nobody (field case 30) ------------------------------------------------------
+
+
+def test_a_slow_subscriber_hurts_nobody(daemon: Daemon) -> None:
+    """A reads two messages a second, B all of them: B misses none, the publisher's memory stays bounded."""
+    count, size = 12_000, 4_096
+    with zmq.Context() as context, contextlib.ExitStack() as stack:
+        slow, quick = (stack.enter_context(context.socket(zmq.SUB)) for _ in range(2))
+        slow.rcvhwm = 10
+        quick.rcvhwm = 0  # this one's own queue is not what is tested
+        for socket in (slow, quick):
+            socket.linger = 0
+            socket.subscribe("asr.partial")
+            socket.connect(daemon.events)
+        while daemon.tell("subscriptions") != "2":
+            time.sleep(0.01)
+        before = int(daemon.tell("rss"))
+        done = threading.Event()
+        seen_slow: list[int] = []
+
+        def read_slowly() -> None:
+            while not done.wait(0.5):
+                if slow.poll(0):
+                    seen_slow.append(decode(slow.recv_multipart()[1]).n)
+
+        reader = threading.Thread(target=read_slowly)
+        reader.start()
+        teller = threading.Thread(target=daemon.tell, args=(f"many {count} {size} 4000",))
+        teller.start()
+        seen_quick = [decode(quick.recv_multipart()[1]).n for _ in range(count) if quick.poll(WAIT_S * 1000)]
+        teller.join()
+        done.set()
+        reader.join()
+        grown = int(daemon.tell("rss")) - before
+        assert seen_quick == list(range(1, count + 1))
+        while slow.poll(300):
+            seen_slow.append(decode(slow.recv_multipart()[1]).n)
+        assert len(seen_slow) < count  # it missed some, and the numbers show it
+        assert grown < 0.6 * count * size
+
+
+# --- other languages, and the examples of the documentation --------------------------------------------
+
+
+@contextlib.contextmanager
+def running(command: list[str], environment: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, bufsize=1, env={**os.environ, **(environment or {})}
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with process:
+            pass
+
+
+def test_the_python_example(daemon: Daemon, tmp_path: Path) -> None:
+    """As it stands in the documentation, without addresses: it finds the daemon of this machine."""
+    environment = {"RUNTIME_DIRECTORY": str(tmp_path / "run"), "PYTHONUNBUFFERED": "1"}
+    with running([sys.executable, str(EXAMPLES / "subscribe.py")], environment) as example:
+        while daemon.tell("subscriptions") == "0":
+            time.sleep(0.01)
+        daemon.finals("hello from the microphone")
+        assert example.stdout
+        assert "hello from the microphone" in example.stdout.readline()
+
+
+def test_the_c_example(daemon: Daemon, tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None or not Path("/usr/include/zmq.h").exists():
+        pytest.skip("no C compiler or no zmq.h (apt install libzmq3-dev)")
+    program = str(tmp_path / "subscribe")
+    source = str(EXAMPLES / "subscribe.c")
+    subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-o", program, source, "-lzmq"], check=True)
+    with running([program, daemon.events]) as example:
+        while daemon.tell("subscriptions") == "0":
+            time.sleep(0.01)
+        daemon.finals("to be or not")
+        assert example.stdout
+        topic, _, data = example.stdout.readline().strip().partition(" ")
+        assert topic == "asr.final.mic"
+        message = decode(data.encode())
+        assert isinstance(message, AsrFinal)
+        assert message.text == "to be or not"
