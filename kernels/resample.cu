@@ -99,3 +99,12 @@ resample(const int* __restrict__ header, int capacity, const unsigned char* __re
     __syncthreads();
     raw[(size_t)slot * RING + ((hop * HOP + t) & (RING - 1))] = r[t];
 }
+
+// Without a denoiser the recogniser hears the raw hop: raw[slots][RING] -> out[rows][HOP]. grid B, block HOP.
+extern "C" __global__ void __launch_bounds__(HOP)
+copy_raw(const int* __restrict__ header, int capacity, const float* __restrict__ raw, float* __restrict__ out) {
+    const Step s{header, capacity};
+    const int row = blockIdx.x, t = threadIdx.x;
+    if (row >= s.rows()) return;
+    out[(size_t)row * HOP + t] = raw[(size_t)s.slot(row) * RING + ((s.hop(row) * HOP + t) & (RING - 1))];
+}

@@ -8,7 +8,7 @@ Everything is used from the thread that opened the Gpu.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,8 @@ from cosyd.errors import GpuError
 from cosyd.gpu.kernels import NAMES, machine_code
 
 Array = NDArray[Any]
+
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING, which PyCUDA does not name
 
 
 def _load(name: str) -> Any:
@@ -70,6 +72,7 @@ class Gpu:
         self._stack = ExitStack()
         self._modules: dict[str, Any] = {}
         self.allocated = 0
+        self._trace: list[tuple[str, Any, Any]] | None = None
 
     def __enter__(self) -> Gpu:
         self.cuda = _load("pycuda.driver")
@@ -98,7 +101,12 @@ class Gpu:
         self._stack.close()
 
     def stream(self) -> Any:
-        return self.cuda.Stream(self.cuda.stream_flags.NON_BLOCKING if hasattr(self.cuda, "stream_flags") else 1)
+        """A stream that does not wait for the default stream."""
+        return self.cuda.Stream(_NON_BLOCKING)
+
+    def event(self) -> Any:
+        """An event without a clock; one that was never recorded counts as reached."""
+        return self.cuda.Event(self.cuda.event_flags.DISABLE_TIMING)
 
     def allocate(self, nbytes: int) -> Any:
         try:
@@ -161,7 +169,28 @@ class Gpu:
         function = self.module(module).get_function(kernel)
         values = [np.uintp(a.address) if isinstance(a, DeviceArray) else a for a in arguments]
         full = (*grid, *(1,) * (3 - len(grid)))
+        if self._trace is None:
+            function(*values, grid=full, block=(block, 1, 1), stream=stream, shared=shared)
+            return
+        begin, end = self.cuda.Event(), self.cuda.Event()
+        begin.record(stream)
         function(*values, grid=full, block=(block, 1, 1), stream=stream, shared=shared)
+        end.record(stream)
+        self._trace.append((f"{len(self._trace):02d} {kernel}", begin, end))
+
+    @contextmanager
+    def tracing(self) -> Iterator[Callable[[], list[tuple[str, float]]]]:
+        """Launches inside are timed on the device; call what this gives afterwards: (kernel, milliseconds)."""
+        self._trace = trace = []
+
+        def times() -> list[tuple[str, float]]:
+            self.cuda.Context.synchronize()
+            return [(name, float(begin.time_till(end))) for name, begin, end in trace]
+
+        try:
+            yield times
+        finally:
+            self._trace = None
 
     @contextmanager
     def capture(self, stream: Any) -> Iterator[Graph]:

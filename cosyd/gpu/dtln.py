@@ -31,7 +31,9 @@ _POINTERS = ("header", "x", "w", "bias", "hidden", "cell", "other", "out", "wind
 _INTS = ("capacity", "slots", "k1", "k2", "columns", "finish")
 # Mirrors struct Layer of kernels/dense.cuh.
 LAYER = np.dtype(
-    [(n, np.uintp) for n in _POINTERS] + [(n, np.int32) for n in _INTS] + [("blend", np.float32), ("pad", np.int32)]
+    [(n, np.uintp) for n in _POINTERS]
+    + [(n, np.int32) for n in _INTS]
+    + [("blend", np.float32), ("pad", np.int32)]
 )
 
 
@@ -86,7 +88,8 @@ class DtlnKernels:
         self._mode = mode
         self._twiddle = twiddle
         self._lstm = [
-            self._matrix(pack.lstm_matrix(w), pack.lstm_bias(w), pack.padded(len(w.inputs)), UNITS) for w in weights.lstm
+            self._matrix(pack.lstm_matrix(w), pack.lstm_bias(w), pack.padded(len(w.inputs)), UNITS)
+            for w in weights.lstm
         ]
         self._mask = self._matrix(*weights.mask)
         self._basis = self._matrix(weights.basis)
@@ -111,7 +114,9 @@ class DtlnKernels:
     def _narrow(self, packed: Array) -> DeviceArray | None:
         if self._mode == "fp32":
             return None
-        return self._gpu.upload(packed.astype(np.float16) if self._mode == "fp16" else pack.to_bfloat16(packed))
+        return self._gpu.upload(
+            packed.astype(np.float16) if self._mode == "fp16" else pack.to_bfloat16(packed)
+        )
 
     def enqueue(
         self,
@@ -169,7 +174,9 @@ class DtlnKernels:
 class _Step:
     """Fills in what all layers of one step have in common."""
 
-    def __init__(self, kernels: DtlnKernels, header: int, capacity: int, state: DtlnState, stream: Any) -> None:
+    def __init__(
+        self, kernels: DtlnKernels, header: int, capacity: int, state: DtlnState, stream: Any
+    ) -> None:
         self._kernels, self._header, self._capacity = kernels, header, capacity
         self._state, self._stream = state, stream
 

@@ -61,7 +61,9 @@ def nvcc_command(nvcc: Path, name: str, arch: int, output: Path, extra: Sequence
     return [str(nvcc), f"-arch=sm_{arch}", "-cubin", *_OPTIONS, *extra, "-o", str(output), str(source)]
 
 
-def fatbin_command(nvcc: Path, name: str, output: Path, architectures: Sequence[int] = ARCHITECTURES) -> list[str]:
+def fatbin_command(
+    nvcc: Path, name: str, output: Path, architectures: Sequence[int] = ARCHITECTURES
+) -> list[str]:
     """The command for packaging: machine code of every architecture, and PTX of the newest for later ones."""
     codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
     codes.append(f"-gencode=arch=compute_{architectures[-1]},code=compute_{architectures[-1]}")
@@ -92,7 +94,9 @@ def _with_nvcc(nvcc: Path, name: str, arch: int) -> bytes:
         output = Path(folder) / f"{name}.cubin"
         command = nvcc_command(nvcc, name, arch, output)
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise GpuError(f"{nvcc} could not compile {name}.cu: {error}") from error
         if done.returncode:

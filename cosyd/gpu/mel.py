@@ -56,7 +56,9 @@ class MelDesign:
         return 0 if samples < self.reach else (samples - self.reach) // self.shift + 1
 
 
-KALDI = MelDesign("kaldi", 80, 400, 160, 512, 280, 20.0, 7600.0, 0.97, float(np.finfo(np.float32).eps), True, True)
+KALDI = MelDesign(
+    "kaldi", 80, 400, 160, 512, 280, 20.0, 7600.0, 0.97, float(np.finfo(np.float32).eps), True, True
+)
 WHISPER = MelDesign("whisper", 80, 400, 160, 400, 200, 0.0, 8000.0, 0.0, 1e-10, False, False)
 
 

@@ -49,7 +49,7 @@ def to_bfloat16(values: Array) -> NDArray[np.uint16]:
 
 def vad_blob(weights: VadWeights) -> Array:
     """All of the VAD's weights in the order of kernels/vad.cu."""
-    parts = [weights.window]
+    parts: list[Any] = [weights.window]
     for kernel, bias in weights.convolutions:
         parts += [_four_inputs(kernel.transpose(2, 1, 0)), bias]  # [3, in, out]
     lstm = weights.lstm

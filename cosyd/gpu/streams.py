@@ -20,7 +20,9 @@ FORMATS = {SampleFormat.S16: 0, SampleFormat.S32: 1, SampleFormat.F32: 2, Sample
 MOST_CHANNELS = 32  # the kernel's channel mask is one word
 
 # Mirrors struct Stream of kernels/pcm.cuh.
-STREAM = np.dtype([(name, np.int32) for name in ("taps", "width", "up", "down", "channels", "format", "mapped", "pad")])
+STREAM = np.dtype(
+    [(name, np.int32) for name in ("taps", "width", "up", "down", "channels", "format", "mapped", "pad")]
+)
 
 HOP_WRAP = 1_000_000  # 2 h 13 min; far below where sample indices leave int32
 HOP_STEP = 40 * 24_998  # a multiple of 8 hops (the rings) and of 5 (10 ms frames)
@@ -63,7 +65,9 @@ class FilterBank:
             common = int(np.gcd(rate, FRAME.rate_hz))
             up, down = FRAME.rate_hz // common, rate // common
             if up > 1 and len(taps) - 1 != up:
-                raise UnsupportedFormat(f"{rate} Hz to {FRAME.rate_hz} Hz needs {up} filters: too many for the GPU")
+                raise UnsupportedFormat(
+                    f"{rate} Hz to {FRAME.rate_hz} Hz needs {up} filters: too many for the GPU"
+                )
             parts.append(np.ascontiguousarray(taps[:up].T).reshape(-1))
             self.ratios[rate] = Ratio(rate, up, down, taps.shape[1], offset)
             offset += len(parts[-1])
@@ -80,7 +84,9 @@ class FilterBank:
 def stream_record(spec: AudioSpec, ratio: Ratio, mapped: Sequence[int]) -> Any:
     """The kernel's description of a stream (np.void of STREAM). ``mapped``: channels of which the mean is taken."""
     if spec.channels > MOST_CHANNELS or not mapped or not all(0 <= c < spec.channels for c in mapped):
-        raise UnsupportedFormat(f"channels {list(mapped)} of {spec.channels}: the GPU takes up to {MOST_CHANNELS}")
+        raise UnsupportedFormat(
+            f"channels {list(mapped)} of {spec.channels}: the GPU takes up to {MOST_CHANNELS}"
+        )
     record = np.zeros(1, STREAM)
     mask = int(np.bitwise_or.reduce([np.uint32(1) << np.uint32(c) for c in mapped]))
     values = (ratio.offset, ratio.width, ratio.up, ratio.down, spec.channels, FORMATS[spec.format])

@@ -34,8 +34,8 @@ class Lstm:
     def from_rows(cls, w: Array, r: Array, bias: Array, order: tuple[int, ...]) -> Lstm:
         """w [4 UNITS, in] and r [4 UNITS, UNITS] with gates in rows."""
         pick = list(order)
-        parts = (m.reshape(4, UNITS, -1)[pick].transpose(2, 0, 1) for m in (w, r))
-        return cls(*parts, bias=bias.reshape(4, UNITS)[pick])
+        inputs, hidden = (m.reshape(4, UNITS, -1)[pick].transpose(2, 0, 1) for m in (w, r))
+        return cls(inputs, hidden, bias.reshape(4, UNITS)[pick])
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,15 @@ def read_dtln(model_1: Path, model_2: Path) -> DtlnWeights:
             lstm=(layers[0], layers[1], layers[2], layers[3]),
             mask=(first["dense_2/kernel:0"], first["dense_2/bias:0"]),
             basis=second["conv1d_2/kernel:0"][:, :, 0].T,
-            norm=(_variable(second, f"{norm}/mul"), _variable(second, f"{norm}/add_1"), float(second[f"{norm}/add/y:0"])),
-            refine=(second["model_2/dense_3/Tensordot/Reshape_1:0"], _variable(second, "model_2/dense_3/BiasAdd")),
+            norm=(
+                _variable(second, f"{norm}/mul"),
+                _variable(second, f"{norm}/add_1"),
+                float(second[f"{norm}/add/y:0"]),
+            ),
+            refine=(
+                second["model_2/dense_3/Tensordot/Reshape_1:0"],
+                _variable(second, "model_2/dense_3/BiasAdd"),
+            ),
             inverse=second["conv1d_3/kernel:0"][:, :, 0].T,
         )
     except (KeyError, ValueError) as error:
@@ -100,12 +107,17 @@ def read_vad(model: Path) -> VadWeights:
     try:
         basis = weights["model.stft.forward_basis_buffer"][:, 0]
         layers = [f"model.encoder.{i}.reparam_conv" for i in range(4)]
-        w, r, bi, bh = (weights[f"model.decoder.rnn.{n}"] for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        w, r, bi, bh = (
+            weights[f"model.decoder.rnn.{n}"] for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
         vad = VadWeights(
             window=basis[0],
             convolutions=tuple((weights[f"{n}.weight"], weights[f"{n}.bias"]) for n in layers),
             lstm=Lstm.from_rows(w, r, bi + bh, (0, 1, 2, 3)),
-            output=(weights["model.decoder.decoder.2.weight"].reshape(-1), float(weights["model.decoder.decoder.2.bias"][0])),
+            output=(
+                weights["model.decoder.decoder.2.weight"].reshape(-1),
+                float(weights["model.decoder.decoder.2.bias"][0]),
+            ),
         )
     except (KeyError, ValueError) as error:
         raise ModelDamaged(f"{model}: not Silero VAD 6 for 16 kHz: {error}") from error

@@ -23,14 +23,14 @@ class LstmCell:
     """One layer with its state."""
 
     def __init__(self, weights: Lstm) -> None:
-        self._w = weights
+        both = np.concatenate((weights.inputs, weights.hidden)).astype(np.float64)
+        self._matrix = both.reshape(len(both), -1)
+        self._bias = weights.bias.astype(np.float64)
         self.h = np.zeros(UNITS)
         self.c = np.zeros(UNITS)
 
     def __call__(self, x: Array) -> Array:
-        gates = np.einsum("i,igu->gu", x, self._w.inputs.astype(np.float64))
-        gates += np.einsum("i,igu->gu", self.h, self._w.hidden.astype(np.float64)) + self._w.bias
-        i, f, g, o = gates
+        i, f, g, o = (np.concatenate((x, self.h)) @ self._matrix).reshape(4, UNITS) + self._bias
         self.c = sigmoid(f) * self.c + sigmoid(i) * np.tanh(g)
         self.h = sigmoid(o) * np.tanh(self.c)
         return self.h
@@ -41,6 +41,7 @@ class Dtln:
 
     def __init__(self, weights: DtlnWeights) -> None:
         self._w = weights
+        self._basis, self._inverse = weights.basis.astype(np.float64), weights.inverse.astype(np.float64)
         self._cells = [LstmCell(w) for w in weights.lstm]
         self._frame = np.zeros(FRAME.window)
         self._sum = np.zeros(FRAME.window)
@@ -58,12 +59,12 @@ class Dtln:
         return np.fft.irfft(spectrum * mask, FRAME.window)
 
     def _second(self, frame: Array) -> Array:
-        features = frame @ self._w.basis.astype(np.float64)
+        features = frame @ self._basis
         gain, shift, epsilon = self._w.norm
         normal = (features - features.mean()) / np.sqrt(features.var() + epsilon) * gain + shift
         kernel, bias = self._w.refine
         mask = sigmoid(self._cells[3](self._cells[2](normal)) @ kernel + bias)
-        return np.asarray(features * mask @ self._w.inverse.astype(np.float64))
+        return np.asarray(features * mask @ self._inverse)
 
 
 class Vad:
@@ -84,8 +85,8 @@ class Vad:
         for (kernel, bias), stride in zip(self._w.convolutions, (1, 2, 2, 1), strict=True):
             y = np.maximum(_convolve(y, kernel.astype(np.float64), stride) + bias[:, None], 0)
         h = self._cell(y[:, 0])
-        kernel, bias = self._w.output
-        return float(sigmoid(np.maximum(h, 0) @ kernel + bias))
+        row, offset = self._w.output
+        return float(sigmoid(np.maximum(h, 0) @ row + offset))
 
 
 def _convolve(x: Array, kernel: Array, stride: int) -> Array:

@@ -1,0 +1,111 @@
+"""One stream's way to the device: its frames cut into the pieces that the hops take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.frontend.pcm import Mixer
+from cosyd.gpu.streams import Ratio, stream_record
+from cosyd.spec import FRAME, AudioSpec
+
+Array = NDArray[Any]
+
+
+class HopCutter:
+    """Push frames as they come, take one piece a hop. The kernels mix, convert and resample them.
+
+    ``history``: the mixed samples before the first piece, which the resampler's filter reaches back to; what
+    lies before the stream's first sample is taken to equal it.
+    """
+
+    def __init__(
+        self,
+        spec: AudioSpec,
+        channel_map: Sequence[int] | None,
+        mix: Literal["first", "mean"],
+        ratio: Ratio,
+        lead: int,
+    ) -> None:
+        mapped = tuple(range(spec.channels)) if channel_map is None else tuple(channel_map)
+        self.record = stream_record(spec, ratio, mapped[:1] if mix == "first" else mapped)
+        self.ratio = ratio
+        self._mixer = Mixer(spec.channels, mapped, mix)
+        self._lead = lead
+        self._floats = spec.format.value == "f32"
+        self.restart(None)
+
+    @property
+    def nonfinite(self) -> int:
+        """Samples so far that were NaN or infinite; the kernels make them 0."""
+        return self._nonfinite
+
+    def restart(self, sample: int | None) -> None:
+        """Forget the audio; the next frame is at ``sample`` of the source clock (None: push says)."""
+        self._origin = sample
+        self._received = 0
+        self._nonfinite = 0
+        self._next = -self._lead  # first output of the next hop
+        self._kept: Array | None = None  # frames from index _first on
+        self._first = 0
+        self.history: Array | None = None
+
+    @property
+    def origin(self) -> int:
+        return self._origin or 0
+
+    def push(self, frames: Array, sample: int) -> None:
+        """Take frames [n, channels] (uint8 [n, channels, 3] for packed 24 bit), right after the ones before."""
+        if not len(frames):
+            return
+        if self._origin is None:
+            self._origin = sample
+        expected = self._origin + self._received
+        if sample != expected:
+            raise ValueError(
+                f"frames of sample {sample} pushed where {expected} was due; restart after a gap"
+            )
+        self._received += len(frames)
+        if self._floats:
+            self._nonfinite += int((~np.isfinite(frames)).sum())
+        self._append(frames)
+
+    def _append(self, frames: Array) -> None:
+        if self._kept is not None:
+            self._kept = np.concatenate((self._kept, frames))
+            return
+        self._first = min(0, self.ratio.end(self._next - 1))
+        self._kept = np.concatenate((np.repeat(frames[:1], -self._first, axis=0), frames))
+
+    def take(self) -> Array | None:
+        """The frames of the next hop, or None when they have not all come. The first call makes ``history``."""
+        if self._kept is None:
+            return None
+        start, stop = self.ratio.end(self._next - 1), self.ratio.end(self._next + FRAME.hop - 1)
+        if stop - self._first > len(self._kept):
+            return None
+        if self.history is None:
+            index = np.arange(start - self.ratio.width, start) - self._first
+            self.history = self._mixer(self._kept[np.maximum(index, 0)])
+        piece = self._kept[start - self._first : stop - self._first]
+        self._kept, self._first = self._kept[stop - self._first :], stop
+        self._next += FRAME.hop
+        return piece
+
+    def finish(self, delay: int) -> None:
+        """End of input: hold the last frame until everything, ``delay`` samples later, has come out in whole blocks."""
+        if self._kept is None or not self._received:
+            return
+        outputs = -(-self._received * self.ratio.up // self.ratio.down) + delay
+        blocks = -(-(outputs + self._lead) // FRAME.block)
+        stop = self.ratio.end(blocks * FRAME.block - self._lead - 1)
+        short = stop - self._first - len(self._kept)
+        if short > 0:
+            self._kept = np.concatenate((self._kept, np.repeat(self._kept[-1:], short, axis=0)))
+
+    def clock(self, output: int) -> int:
+        """Source clock of the sample nearest to an output at 16 kHz."""
+        return self.origin + (2 * output * self.ratio.down + self.ratio.up) // (2 * self.ratio.up)
