@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -27,15 +27,15 @@ STOP_S = 15.0  # time for the last utterance to be recognised
 class EmbeddedDaemon:
     """Context manager. ``config`` is a configuration as YAML would give it (only what differs).
 
-    Its journal, cache and sockets live in a temporary folder; models and keys are the usual ones. ``stdin``
-    is passed on, so that a source may read it.
+    Its journal, cache and sockets live in a temporary folder; models and keys are the usual ones.
+    ``environment`` is added to this process's. Standard input is passed on, so that a source may read it.
     """
 
     def __init__(
-        self, config: dict[str, object], *, arguments: Sequence[str] = (), quiet: bool = True
+        self, config: dict[str, object], *, environment: Mapping[str, str] | None = None, quiet: bool = True
     ) -> None:
         self._config = config
-        self._arguments = arguments
+        self._environment = environment or {}
         self._quiet = quiet
         self._folder = tempfile.TemporaryDirectory(prefix="cosyd-", ignore_cleanup_errors=True)
         self.process: subprocess.Popen[bytes] | None = None
@@ -74,8 +74,9 @@ class EmbeddedDaemon:
         private = {name: f"{self.folder}/{name}" for name in ("state", "cache")}
         paths = {**private, "runtime": f"{self.folder}/run", **dict(self._config.get("paths", {}))}  # type: ignore[call-overload]
         self.config_file.write_text(yaml.safe_dump({**self._config, "paths": paths}))
-        command = [sys.executable, "-m", "cosyd", "run", "-c", str(self.config_file), *self._arguments]
-        environment = {k: v for k, v in os.environ.items() if k not in ("NOTIFY_SOCKET", "WATCHDOG_USEC")}
+        command = [sys.executable, "-m", "cosyd", "run", "-c", str(self.config_file)]
+        inherited = {k: v for k, v in os.environ.items() if k not in ("NOTIFY_SOCKET", "WATCHDOG_USEC")}
+        environment = {**inherited, **self._environment}
         log = self.log_file.open("wb") if self._quiet else None
         try:
             # A group of its own: Ctrl-C is for the program that embeds it, which then ends it in order.

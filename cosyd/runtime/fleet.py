@@ -299,7 +299,7 @@ class Fleet:
             self._board.heard(message)
         elif isinstance(message, GapSeen):
             self._board.saw_gap(record, message)
-        else:
+        elif record.ended:  # else its ring was closed only to make room for one of another format
             record.drained = True
             self._board.ended(record)
 
