@@ -20,16 +20,16 @@ _SYMBOLS = {"%": " percent ", "&": " and ", "$": " dollar ", "+": " plus "}
 
 def spell(number: int) -> str:
     """A whole number from 0 in English words, without "and"."""
+    if number < 0:
+        raise ValueError(f"{number}: below zero")
     if number < 20:
         return _ONES[number]
     if number < 100:
         tens, ones = divmod(number, 10)
         return _TENS[tens - 2] + (f" {_ONES[ones]}" if ones else "")
-    for scale, name in _SCALES:
-        if number >= scale:
-            count, rest = divmod(number, scale)
-            return f"{spell(count)} {name}" + (f" {spell(rest)}" if rest else "")
-    raise ValueError(f"{number}: below zero")
+    scale, name = next((scale, name) for scale, name in _SCALES if number >= scale)
+    count, rest = divmod(number, scale)
+    return f"{spell(count)} {name}" + (f" {spell(rest)}" if rest else "")
 
 
 def spell_ordinal(number: int) -> str:
@@ -52,7 +52,7 @@ def normalise(text: str) -> str:
     text = _ascii(text).lower()
     for symbol, word in _SYMBOLS.items():
         text = text.replace(symbol, word)
-    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
+    text = re.sub(r"\b\d{1,3}(?:,\d{3}){1,3}\b", lambda m: spell(int(m[0].replace(",", ""))), text)
     text = re.sub(r"\b(\d{1,9})(?:st|nd|rd|th)\b", lambda m: spell_ordinal(int(m[1])), text)
     text = re.sub(r"\b\d{4}\b", lambda m: _spell_year(int(m[0])), text)
     text = re.sub(r"\d{1,12}", lambda m: f" {spell(int(m[0]))} ", text)

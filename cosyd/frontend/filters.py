@@ -11,6 +11,9 @@ from cosyd.types import Backend
 DC_CORNER_HZ = (
     20.0  # below speech (the lowest voices are at 70 Hz) and below what the models heard in training
 )
+_NOTHING = np.float32(
+    1e-20
+)  # -400 dB: a remainder this small is made 0 before it becomes denormal, which is slow
 _RUN = 16  # samples filtered by one small matrix product; 512 is 32 runs
 
 _NUMPY = Backend("numpy", "a filter of a few microseconds a block")
@@ -55,6 +58,7 @@ class DcRemoval:
         ends = y[:, None, :, -1].copy()
         ends[:, 0, 0] += self._carry * self._y[slots]
         ends = np.matmul(ends, self._across)[:, 0]  # the true value at each run's end
+        ends[np.abs(ends) < _NOTHING] = 0
         start = np.concatenate((self._y[slots, None], ends[:, :-1]), axis=1)
         y += start[:, :, None] * self._decay
         self._x[slots], self._y[slots], self._fresh[slots] = x[:, -1], ends[:, -1], False

@@ -20,7 +20,6 @@ Frames = NDArray[Any]
 
 _SCALE_16 = np.float32(2.0**-15)
 _SCALE_32 = np.float32(2.0**-31)
-SILENCE_DB = -120.0  # what level() calls digital silence: below the noise of 16 bit (-98 dB)
 
 
 def to_float(channel: Frames) -> Samples:
@@ -76,17 +75,3 @@ class Mixer:
                 self.nonfinite += int(bad.sum())
                 samples[bad] = 0
         return samples
-
-
-def level(frames: Frames) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """RMS and peak of each channel in dBFS (a full-scale square wave is 0), not below SILENCE_DB."""
-    channels = [np.nan_to_num(to_float(frames[:, index])) for index in range(frames.shape[1])]
-    if not frames.shape[0]:
-        return ((SILENCE_DB,) * len(channels),) * 2
-    rms = tuple(_decibel(float(np.sqrt(np.mean(np.square(c, dtype=np.float64))))) for c in channels)
-    peak = tuple(_decibel(float(np.abs(c).max())) for c in channels)
-    return rms, peak
-
-
-def _decibel(amplitude: float) -> float:
-    return max(SILENCE_DB, 20 * float(np.log10(max(amplitude, 1e-9))))

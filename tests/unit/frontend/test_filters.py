@@ -31,6 +31,12 @@ def test_a_constant_is_gone_at_once_and_a_late_step_decays() -> None:
     assert np.abs(through(DcRemoval(1), step)[-512:]).max() < 1e-6
 
 
+def test_silence_after_sound_becomes_exactly_nothing() -> None:
+    """Else the remainder would shrink into denormal numbers, and stay there for ever, slowing everything."""
+    x = np.concatenate([noise(1), np.zeros(60 * 512, np.float32)])
+    assert np.all(through(DcRemoval(1), x)[-512:] == 0)
+
+
 def test_dc_removal_leaves_speech_alone() -> None:
     """From 100 Hz on the level changes by less than 0.2 dB."""
     for frequency in (100, 1000, 7000):

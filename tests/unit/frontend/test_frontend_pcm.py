@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cosyd.errors import UnsupportedFormat
-from cosyd.frontend.pcm import SILENCE_DB, Mixer, level, to_float
+from cosyd.frontend.pcm import Mixer, to_float
 
 VALUES = np.array([0.0, 0.5, -0.25, -1.0, 0.75])
 
@@ -55,12 +55,3 @@ def test_not_a_number_becomes_silence_and_is_counted() -> None:
     np.testing.assert_array_equal(mixer(frames), [0.5, 0.25, 0.125])
     assert mixer.nonfinite == 3
     assert np.isnan(frames[0, 0])  # the ring's own memory is not written to
-
-
-def test_level_of_known_signals() -> None:
-    time = np.arange(16_000) / 16_000
-    frames = np.stack([np.sin(2 * np.pi * 500 * time), np.zeros(16_000)], axis=1).astype(np.float32)
-    rms, peak = level(frames)
-    assert rms[0] == pytest.approx(-3.01, abs=0.01) and peak[0] == pytest.approx(0, abs=0.01)
-    assert rms[1] == peak[1] == SILENCE_DB
-    assert level(frames[:0]) == ((SILENCE_DB,) * 2, (SILENCE_DB,) * 2)
