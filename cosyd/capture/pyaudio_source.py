@@ -1,7 +1,8 @@
-"""PortAudio through PyAudio, with blocking reads: the only importer of it.
+"""PortAudio through PyAudio: the only importer of it.
 
-For machines where PyAudio is what works. A thread of this process waits for each block without the GIL and
-then copies it into the ring; unlike `portaudio`, that copy waits for the GIL, so blocks can be late.
+For machines where PyAudio is what works. A thread of this process copies each block from the library into
+the ring; unlike with `portaudio` it needs the GIL for that, so blocks can be late. It reads only what is
+there: a read that waits for a device that is gone never returns, nor does the closing of its stream.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from cosyd.capture.quiet import QuietStderr
 from cosyd.errors import AudioError, DeviceBusy, DeviceLost, DeviceNotFound, UnsupportedFormat
 from cosyd.ring import RingWriter
 from cosyd.spec import AudioSpec, SampleFormat
-
-JOIN_S = 0.3  # a read of a device that lives ends within a block, at most 100 ms
 
 
 class PyAudioSystem:
@@ -75,7 +74,8 @@ class PyAudioSystem:
             )
         except (OSError, ValueError) as error:
             raise self._error(error, f"opening {device.name!r} at {spec}") from error
-        return PyAudioStream(stream, self._module.paInputOverflowed, block_frames, ring)
+        pause_s = block_frames / spec.rate_hz / 2
+        return PyAudioStream(stream, self._module.paInputOverflowed, block_frames, pause_s, ring)
 
     def close(self) -> None:
         library, self._library = self._library, None
@@ -131,10 +131,13 @@ class PyAudioSystem:
 class PyAudioStream:
     """An open stream and the thread that empties it into the ring."""
 
-    def __init__(self, stream: Any, overflowed: int, block_frames: int, ring: RingWriter) -> None:
+    def __init__(
+        self, stream: Any, overflowed: int, block_frames: int, pause_s: float, ring: RingWriter
+    ) -> None:
         self._stream = stream
         self._overflowed = overflowed
         self._block_frames = block_frames
+        self._pause_s = pause_s
         self._ring = ring
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._copy, name="pyaudio-read", daemon=True)
@@ -154,9 +157,6 @@ class PyAudioStream:
         """The thread goes first: nobody may read from a stream that is being closed."""
         self._closing.set()
         if self._thread.is_alive():
-            self._thread.join(JOIN_S)
-        if self._thread.is_alive():  # it waits for a block that does not come
-            self._stream.stop_stream()
             self._thread.join()
         stream, self._stream = self._stream, None
         if stream is not None:
@@ -165,13 +165,12 @@ class PyAudioStream:
 
     def _copy(self) -> None:
         """Ends when asked to, or when the device fails: ``active`` tells."""
-        while not self._closing.is_set():
+        while not self._closing.wait(self._pause_s):
             try:
-                data = self._stream.read(self._block_frames)
+                while self._stream.get_read_available() >= self._block_frames:
+                    self._ring.write(self._stream.read(self._block_frames), time.monotonic_ns())
             except OSError as error:
                 if self._overflowed not in error.args:
                     return
                 # PyAudio throws the block away with the message; what was lost before it is not known.
                 self._ring.count_overrun(self._block_frames)
-            else:
-                self._ring.write(data, time.monotonic_ns())

@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 # Opening takes ~0.1 s for a sound card and up to some seconds for a Bluetooth one or a sound server.
 OPEN_TIMEOUT_S = 10.0
+# Before its first block a device may take longer than stale_ms: sound servers and Bluetooth take 1 to 2 s.
+FIRST_BLOCK_S = 3.0
 CLOSE_TIMEOUT_S = 1.5  # closing waits for a block or two
 STOP_TIMEOUT_S = 1.5  # for all that is left to do after ``stop``: a clean shutdown takes no longer than 2 s
 
@@ -133,11 +135,15 @@ class DeviceWatch:
             if self._track.index != newest:
                 newest, since = self._track.index, now
                 self._delivers(device)
-            elif now - since >= self._config.stale_ms / 1000:
-                return f"{device.name!r} has delivered nothing for {self._config.stale_ms} ms"
+            elif now - since >= self._patience_s():
+                return f"{device.name!r} has delivered nothing for {round(self._patience_s() * 1000)} ms"
             elif not stream.active:
                 return f"{device.name!r} has stopped; is it unplugged?"
         return ""
+
+    def _patience_s(self) -> float:
+        stale_s = self._config.stale_ms / 1000
+        return stale_s if self._track.capturing else max(stale_s, FIRST_BLOCK_S)
 
     def _delivers(self, device: DeviceInfo) -> None:
         if not self._track.capturing:
