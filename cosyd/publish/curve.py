@@ -64,7 +64,8 @@ class ClientKeys:
 def create_keys(folder: Path, name: str) -> tuple[Path, Path]:
     """Make a pair for the daemon (``server``) or for a client, which is thereby admitted.
 
-    Returns the files of the public and the secret key. Raises PublishError when there is one already, the
+    Returns the files of the public and the secret key, which belong to the owner of ``folder`` where root
+    makes them for a service. Raises PublishError when there is one already, the
     name is no plain word, or the folder cannot be written.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
@@ -80,6 +81,10 @@ def create_keys(folder: Path, name: str) -> tuple[Path, Path]:
         public.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write_new(secret, 0o600, f'{certificate}    secret-key = "{secret_text.decode()}"\n')
         _write_new(public, 0o644, certificate)
+        if os.geteuid() == 0:
+            owner = folder.stat()
+            for path in (secret, public, public.parent):
+                os.chown(path, owner.st_uid, owner.st_gid)
     except OSError as error:
         raise PublishError(f"cannot write keys to {folder}: {error.strerror}; run as its owner") from error
     return public, secret

@@ -13,15 +13,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import zmq
 
 from cosyd.client import AnyMessage, AsrFinal, AsrPartial, AsyncClient, Client, ControlError, State
 from cosyd.publish import client as client_module
+from cosyd.publish import messages
 from cosyd.publish.messages import decode
 
 DAEMON = Path(__file__).with_name("publish_daemon.py")
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "subscribing.md"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 WAIT_S = 30.0  # only so that a failure does not hang
 
@@ -358,3 +361,19 @@ def test_the_c_example(daemon: Daemon, tmp_path: Path) -> None:
         message = decode(data.encode())
         assert isinstance(message, AsrFinal)
         assert message.text == "to be or not"
+
+
+# --- the documentation ---------------------------------------------------------------------------------
+
+
+def test_the_documented_example_is_the_tested_one() -> None:
+    code = (EXAMPLES / "subscribe.py").read_text().split('"""')[2].strip()
+    assert f"```python\n{code}\n```" in DOCUMENT.read_text()
+    assert len(code.splitlines()) <= 10
+
+
+def test_every_field_and_type_is_documented() -> None:
+    text = DOCUMENT.read_text()
+    for kind in get_args(messages.AnyMessage):
+        names = [kind.__struct_config__.tag, *kind.__struct_fields__]
+        assert [name for name in names if f"`{name}`" not in text] == []

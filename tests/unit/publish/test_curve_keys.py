@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,16 @@ def test_made_keys_are_read(folder: Path) -> None:
     assert keys.server == load_public(public)
     assert keys.own.public == load_public(client_public)
     assert keys.own.secret.decode() not in repr(keys)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_keys_that_root_makes_belong_to_the_service(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 12_345, 12_345)
+    for name in ("server", "kitchen"):
+        for path in create_keys(folder, name):
+            assert (path.stat().st_uid, path.stat().st_gid) == (12_345, 12_345)
+    assert (folder / "clients").stat().st_uid == 12_345
 
 
 def test_nothing_is_overwritten(folder: Path) -> None:
