@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from cosyd.errors import ModelDamaged
@@ -60,8 +59,7 @@ class Dtln:
     def process(self, slots: Slots, x: Samples) -> Samples:
         """float32 [n, block] -> float32 [n, block], denoised, ``delay`` samples late."""
         heard = np.concatenate((self._heard[slots], x), axis=1)
-        windows = sliding_window_view(heard, FRAME.window, axis=1)[:, :: FRAME.hop].swapaxes(0, 1)
-        spectrum = np.fft.rfft(windows)  # [hops, n, bins]
+        spectrum = np.fft.rfft(_windows(heard))  # [hops, n, bins]
         mask = self._run(0, self._mask, slots, np.abs(spectrum).astype(np.float32, copy=False))
         estimate = np.fft.irfft(spectrum * mask, FRAME.window).astype(np.float32, copy=False)
         frames = self._run(1, self._refine, slots, estimate)
@@ -73,8 +71,7 @@ class Dtln:
         states = self._state[index][:, None, slots]  # [states, 1, n, units]
         feeds = {"x": x, **dict(zip(_STATES, states, strict=True))}
         y, *moved = network.run(feeds)
-        for state, new in zip(self._state[index], moved, strict=True):
-            state[slots] = new[0]
+        self._state[index][:, slots] = np.concatenate(moved)
         return y
 
     def _overlap_add(self, slots: Slots, frames: Samples, block: int) -> Samples:
@@ -85,6 +82,15 @@ class Dtln:
             total[:, hop * FRAME.hop : hop * FRAME.hop + FRAME.window] += frame
         self._overlap[slots] = total[:, block:]
         return total[:, :block]
+
+
+def _windows(heard: Samples) -> Samples:
+    """[n, length] -> view [hops, n, window]: every window of it, a hop apart."""
+    streams, length = heard.shape
+    hops = (length - FRAME.window) // FRAME.hop + 1
+    row, sample = heard.strides
+    # numpy's own sliding_window_view takes as long as a transform here.
+    return np.ndarray((hops, streams, FRAME.window), np.float32, heard, 0, (FRAME.hop * sample, row, sample))
 
 
 # --- the networks --------------------------------------------------------------------------------------

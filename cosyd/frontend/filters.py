@@ -53,7 +53,9 @@ class DcRemoval:
     def process(self, slots: Slots, x: Samples) -> Samples:
         """float32 [n, block] -> float32 [n, block]."""
         before = np.where(self._fresh[slots], x[:, 0], self._x[slots])
-        difference = np.diff(x, axis=1, prepend=before[:, None])
+        difference = x.copy()
+        difference[:, 1:] -= x[:, :-1]
+        difference[:, 0] -= before
         y: Samples = np.matmul(difference.reshape(len(x), self._runs, _RUN), self._within)
         ends = y[:, None, :, -1].copy()
         ends[:, 0, 0] += self._carry * self._y[slots]

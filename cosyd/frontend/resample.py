@@ -15,7 +15,6 @@ from functools import lru_cache
 from math import gcd
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from cosyd.frontend.stage import Samples
@@ -145,12 +144,12 @@ class Resampler:
             return x[: self._block].copy()
         if self._up == 1:  # a whole-number ratio: every output has the same taps
             shape, strides = (self._block, width), (x.strides[0] * self._down, x.strides[0])
-            windows, taps, product = as_strided(x, shape, strides), self._taps[0], "kt,t->k"
+            windows, taps, product = _view(x, shape, strides), self._taps[0], "kt,t->k"
         else:
             whole, part = np.divmod(self._steps + rest, self._up)
             phases = len(self._taps) - 1
             phase = (2 * part * phases + self._up) // (2 * self._up)  # the nearest that there is
-            windows = as_strided(x, (len(x) - width + 1, width), x.strides * 2)[whole]
+            windows = _view(x, (len(x) - width + 1, width), x.strides * 2)[whole]
             taps, product = self._taps[phase], "kt,kt->k"
         out: Samples = np.einsum(product, windows, taps)
         return out
@@ -161,3 +160,8 @@ class Resampler:
         if (spent := needed - self._first) > 0:
             self._buffer = self._buffer[spent:]
             self._first = needed
+
+
+def _view(x: Samples, shape: tuple[int, int], strides: tuple[int, ...]) -> Samples:
+    """Overlapping windows of contiguous x without a copy; numpy checks that they lie within it."""
+    return np.ndarray(shape, np.float32, x, 0, strides)
