@@ -53,8 +53,12 @@ def keep_promise(promised: str, text: str) -> str:
     if new[: len(old)] == old:
         return " ".join(new)
     costs = _edit_costs(old, new)
-    best = min(range(len(costs)), key=lambda j: (costs[j], abs(j - len(old))))
-    return " ".join(old + new[best:])
+
+    def unlikeness(j: int) -> tuple[int, bool, int]:
+        ends_alike = j > 0 and _key(new[j - 1]) == _key(old[-1])
+        return costs[j], not ends_alike, abs(j - len(old))
+
+    return " ".join(old + new[min(range(len(costs)), key=unlikeness) :])
 
 
 class StablePrefix:

@@ -1,8 +1,9 @@
 """Byte-pair vocabulary in Moonshine's ``tokenizer.bin``: tokens to text and back.
 
-The file is the pieces in the order of their ids, each a length and that many bytes; a length of 128 or more
-takes two bytes, ``b0 * 128 + b1 - 128``. A piece is UTF-8 with ``▁`` for a space, or a single byte (any
-value, so that characters without a piece of their own can be spelled), or a control symbol in ``<>``.
+The file is the pieces in the order of their ids, each a length and that many bytes. A length of 128 or more
+takes two bytes, ``b1 * 128 + b0 - 128``, the lower seven bits first. A piece is UTF-8 with ``▁`` for a space,
+or a single byte (any value, so that characters without a piece of their own can be spelled), or a control
+symbol in ``<>``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _read_pieces(data: bytes, name: str) -> list[bytes]:
     while at < len(data):
         length, at = data[at], at + 1
         if length >= _LONG and at < len(data):
-            length, at = length * _LONG + data[at] - _LONG, at + 1
+            length, at = data[at] * _LONG + length - _LONG, at + 1
         if at + length > len(data):
             raise ModelDamaged(f"{name}: token {len(pieces)} runs past the end; run: cosyd models verify")
         pieces.append(data[at : at + length])

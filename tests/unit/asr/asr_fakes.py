@@ -64,7 +64,7 @@ def words_in(audio: np.ndarray) -> list[str]:
 
 
 class FakeRecognizer:
-    """Says what is in the audio. ``change`` may turn it into something else; it gets the number of the call."""
+    """Says what is in the audio. ``change`` (number of the call, words) may turn it into something else."""
 
     family = "segment"
     name = "fake"
@@ -109,7 +109,9 @@ class Rig:
     decodes: list[Decode] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.listener = Listener(self.vad, self.endpoint, self.asr, self.rate_hz, self.checkpoint, source="mic")
+        self.listener = Listener(
+            self.vad, self.endpoint, self.asr, self.rate_hz, self.checkpoint, source="mic"
+        )
         self.fed = self.begin
         self._due: list[tuple[int, Decode, Transcript]] = []
 

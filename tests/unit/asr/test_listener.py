@@ -1,5 +1,7 @@
 """The listener: beginnings and ends of utterances, what their finals hear, restarts."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from asr_fakes import BLOCK_MS, FakeRecognizer, Piece, Rig, blocks_of, broken_promises, sentence, stream
@@ -88,9 +90,7 @@ def flicker(ms: float, seed: int = 1) -> list[tuple[np.ndarray, float]]:
     return [(np.zeros(FRAME.block, np.float32), generator.uniform(0.40, 0.55)) for _ in range(blocks_of(ms))]
 
 
-@pytest.mark.parametrize(
-    ("threshold", "reason"), [(0.6, "silence"), (0.45, "no_speech"), (0.5, "no_speech")]
-)
+@pytest.mark.parametrize(("threshold", "reason"), [(0.6, "silence"), (0.45, "no_speech"), (0.5, "no_speech")])
 def test_flicker_after_speech_ends_by_a_named_rule(threshold: float, reason: str) -> None:
     """Field case 15: 3 s of speech, then 60 s of probability 0.40 to 0.55."""
     rig = Rig(vad=VadConfig(threshold=threshold))
@@ -127,7 +127,7 @@ def test_long_speech_is_split_at_a_pause_and_nothing_is_lost_or_doubled() -> Non
     assert len(split) >= 3
     assert {(final.reason, final.more) for final in split} == {("longest", True)}
     assert (last.reason, last.more) == ("silence", False)
-    for before, after in zip(rig.finals, rig.finals[1:], strict=False):
+    for before, after in pairwise(rig.finals):
         assert before.resume_sample == after.start_sample
     assert broken_promises(rig.events) == []
 

@@ -1,0 +1,250 @@
+"""Moonshine: greedy decoding against a scripted network, and a few short runs of the real one."""
+
+import wave
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosyd.asr.moonshine import TOKENS_MARGIN, TOKENS_PER_S, Moonshine
+from cosyd.asr.recognizer import SegmentRequest
+from cosyd.asr.tokenizer import EOS, Tokenizer
+from cosyd.config.schema import AsrConfig
+from cosyd.errors import ConfigError, InferenceError, ModelDamaged, ModelMissing
+
+WORDS = ["▁a", "▁b", "▁c", "▁d", "x"]
+VOCABULARY = Tokenizer(
+    [b"<unk>", b"<s>", b"</s>", *(bytes([i]) for i in range(256)), *(word.encode() for word in WORDS)]
+)
+A, B, C, D, X = range(3 + 256, 3 + 256 + 5)
+SURE = 20.0
+
+
+class Encoder:
+    inputs = ("input_values", "attention_mask")
+    outputs = ("last_hidden_state",)
+    device = "CPU"
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[np.ndarray]:
+        self.runs += 1
+        assert feeds["attention_mask"].shape == feeds["input_values"].shape
+        return [np.zeros((1, 3, 8), np.float32)]
+
+
+class Decoder:
+    """Says ``script`` when what it has said so far is a beginning of it, else the script's end or ``D``.
+
+    The cache of the first layer holds the tokens themselves, so a wrong cache is a wrong text.
+    """
+
+    inputs = (
+        "input_ids",
+        "encoder_hidden_states",
+        "encoder_attention_mask",
+        "past_key_values.0.decoder.key",
+        "past_key_values.0.encoder.key",
+        "use_cache_branch",
+    )
+    outputs = ("logits", "present.0.decoder.key", "present.0.encoder.key")
+    device = "CPU"
+
+    def __init__(self, script: Sequence[int], otherwise: int = D) -> None:
+        self.script = list(script)
+        self.otherwise = otherwise
+        self.runs: list[int] = []  # tokens of each run
+
+    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[np.ndarray]:
+        ids = feeds["input_ids"][0].tolist()
+        self.runs.append(len(ids))
+        past = feeds["past_key_values.0.decoder.key"]
+        assert bool(feeds["use_cache_branch"][0]) == (past.shape[2] > 0)
+        assert feeds["encoder_attention_mask"].shape[1] > 100  # samples, not frames
+        said = [*past[0, 0, :, 0].astype(int).tolist(), *ids]
+        logits = np.zeros((1, len(ids), len(VOCABULARY)), np.float32)
+        for row in range(len(ids)):
+            logits[0, row, self._next(said[1 : len(said) - len(ids) + row + 1])] = SURE
+        present = np.array(said, np.float32).reshape(1, 1, -1, 1)
+        everything = {
+            "logits": logits,
+            "present.0.decoder.key": present,
+            "present.0.encoder.key": np.zeros((1, 1, 3, 1), np.float32),
+        }
+        return [everything[name] for name in (outputs or self.outputs)]
+
+    def _next(self, said: list[int]) -> int:
+        if said == self.script[: len(said)]:
+            return self.script[len(said)] if len(said) < len(self.script) else EOS
+        return self.otherwise if len(said) < len(self.script) else EOS
+
+
+def moonshine(script: Sequence[int], otherwise: int = D) -> tuple[Moonshine, Encoder, Decoder]:
+    encoder, decoder = Encoder(), Decoder(script, otherwise)
+    return Moonshine("tiny", encoder, decoder, VOCABULARY, (1, 1)), encoder, decoder
+
+
+SECOND = np.zeros(16_000, np.float32)
+
+
+def test_greedy_token_by_token() -> None:
+    model, _, decoder = moonshine([A, B, X, C])
+    (result,) = model.transcribe([SegmentRequest(SECOND)])
+    assert (result.text, result.tokens) == ("a bx c", (A, B, X, C))
+    assert result.conf == pytest.approx(1.0, abs=1e-4)
+    assert decoder.runs == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("draft", "runs"),
+    [
+        ((A, B, X, C), [5]),
+        ((A, B), [3, 1, 1]),
+        ((A, B, C, C), [5, 1, 1]),
+        ((D, D, D), [4, 1, 1, 1, 1]),
+        ((A, B, X, C, A), [6]),
+    ],
+)
+def test_a_draft_saves_runs_and_changes_nothing(draft: tuple[int, ...], runs: list[int]) -> None:
+    model, _, decoder = moonshine([A, B, X, C])
+    (result,) = model.transcribe([SegmentRequest(SECOND, draft=draft)])
+    assert (result.text, result.tokens) == ("a bx c", (A, B, X, C))
+    assert decoder.runs == runs
+
+
+def test_a_prompt_that_the_model_agrees_with_costs_nothing() -> None:
+    model, _, decoder = moonshine([A, B, C])
+    assert model.transcribe([SegmentRequest(SECOND, "a b")])[0].text == "a b c"
+    assert decoder.runs == [1] * 4
+
+
+def test_a_prompt_that_it_does_not_agree_with_is_the_beginning_and_the_audio_is_encoded_once() -> None:
+    model, encoder, _ = moonshine([A, B, C])
+    (result,) = model.transcribe([SegmentRequest(SECOND, "d d")])
+    assert result.text == "d d d"
+    assert encoder.runs == 1
+
+
+def test_a_prompt_ends_at_a_word() -> None:
+    """The model would go on with a piece of the same word; it may not."""
+    model, _, _ = moonshine([A, B, X, C], otherwise=X)
+    (result,) = model.transcribe([SegmentRequest(SECOND, "a b")])
+    assert result.text.split()[:2] == ["a", "b"]
+
+
+def test_the_number_of_tokens_is_bounded() -> None:
+    model, _, _ = moonshine(list(range(3, 250)))
+    (result,) = model.transcribe([SegmentRequest(SECOND)])
+    assert len(result.tokens) == round(TOKENS_PER_S) + TOKENS_MARGIN
+
+
+def test_a_loop_is_cut() -> None:
+    model, _, _ = moonshine([A, *[B, C, D] * 100])
+    (result,) = model.transcribe([SegmentRequest(np.zeros(16_000 * 20, np.float32))])
+    assert result.text == "a b c d"
+
+
+def test_nothing_said_has_no_confidence() -> None:
+    model, _, _ = moonshine([])
+    (result,) = model.transcribe([SegmentRequest(SECOND)])
+    assert (result.text, result.tokens, result.conf) == ("", (), None)
+
+
+def test_very_short_audio_is_lengthened() -> None:
+    model, _, _ = moonshine([A])
+    assert [r.text for r in model.transcribe([SegmentRequest(SECOND[:n]) for n in (0, 1, 512)])] == ["a"] * 3
+
+
+def test_other_networks_are_refused() -> None:
+    with pytest.raises(ModelDamaged, match="not Moonshine's"):
+        Moonshine("tiny", Decoder([]), Encoder(), VOCABULARY)
+
+
+def test_a_failing_network_is_an_inference_error() -> None:
+    class Broken(Encoder):
+        def run(
+            self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
+        ) -> list[np.ndarray]:
+            raise InferenceError("encoder failed")
+
+    model = Moonshine("tiny", Broken(), Decoder([A]), VOCABULARY, (1, 1))
+    with pytest.raises(InferenceError):
+        model.transcribe([SegmentRequest(SECOND)])
+
+
+# --- by name -----------------------------------------------------------------------------------------------
+
+
+class Store:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def require(self, name: str) -> Path:
+        return self.folder
+
+
+def test_an_unknown_name_is_a_configuration_error_with_a_suggestion(tmp_path: Path) -> None:
+    from cosyd.asr.recognizers import load_recognizer
+
+    with pytest.raises(ConfigError, match="did you mean 'moonshine-tiny-en'"):
+        load_recognizer(AsrConfig(model="moonshine-tiny"), Store(tmp_path))
+    with pytest.raises(ConfigError, match="there are: moonshine-tiny-en"):
+        load_recognizer(AsrConfig(model="qqq"), Store(tmp_path))
+
+
+def test_an_empty_folder_is_a_missing_model(tmp_path: Path) -> None:
+    from cosyd.asr.recognizers import load_recognizer
+
+    with pytest.raises(ModelMissing):
+        load_recognizer(AsrConfig(), Store(tmp_path))
+
+
+def test_a_file_that_is_no_network_is_damaged(tmp_path: Path) -> None:
+    for name in ("encoder_model.ort", "decoder_model_merged.ort", "tokenizer.bin"):
+        (tmp_path / name).write_bytes(b"nonsense")
+    with pytest.raises(ModelDamaged):
+        Moonshine.load(tmp_path)
+
+
+# --- the real one ----------------------------------------------------------------------------------------
+
+BECKETT = "Ever tried, ever failed, no matter, try again, fail again, fail better."
+
+
+@pytest.fixture(scope="module")
+def real(models_dir: Path) -> Moonshine:
+    return Moonshine.load(models_dir / "moonshine-tiny-en")
+
+
+@pytest.fixture(scope="module")
+def beckett(models_dir: Path) -> np.ndarray:
+    path = next(iter(sorted(models_dir.rglob("beckett.wav"))), None)
+    if path is None:
+        pytest.skip(f"no beckett.wav in {models_dir}")
+    with wave.open(str(path)) as file:
+        return np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32) / 32768
+
+
+def plain(text: str) -> list[str]:
+    return "".join(c for c in text.lower() if c.isalpha() or c == " ").split()
+
+
+def test_real_speech(real: Moonshine, beckett: np.ndarray) -> None:
+    (result,) = real.transcribe([SegmentRequest(beckett)])
+    assert plain(result.text) == plain(BECKETT)
+    assert result.conf is not None
+    assert 0.6 < result.conf <= 1
+    (again,) = real.transcribe([SegmentRequest(beckett, draft=result.tokens)])
+    assert again.tokens == result.tokens
+    (forced,) = real.transcribe([SegmentRequest(beckett, "Ever tried. Ever failed.")])
+    assert forced.text.startswith("Ever tried. Ever failed. ")
+    assert plain(forced.text) == plain(BECKETT)
+    assert real.transcribe([SegmentRequest(beckett), SegmentRequest(beckett[:16_000])])[0] == result
+
+
+def test_real_vocabulary_spells_as_the_model_does(real: Moonshine, models_dir: Path) -> None:
+    vocabulary = Tokenizer.load(models_dir / "moonshine-tiny-en" / "tokenizer.bin")
+    text = "It was the best of times, it was the worst of times; naïve café — 日本."
+    assert vocabulary.decode(vocabulary.encode(text)) == text
