@@ -7,7 +7,6 @@ front end, recogniser, ZeroMQ. With ``--source mic`` it is the default microphon
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -31,7 +30,7 @@ from cosyd.models.store import ModelStore
 MODEL, RECORDING = "demo-speech", "two_cities.wav"
 POLL_S = 0.5  # how often the daemon is looked after while nothing comes
 DRAIN_S = 0.5  # what is published at shutdown arrives well within this
-SILENT_S = 90  # states are repeated more often than that: longer means that something hangs
+STUCK_S = 60  # a recording that has not moved for so long will not move any more
 
 
 @dataclass
@@ -84,7 +83,6 @@ class Screen:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the daemon ends, too
     arguments = _parse(argv)
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     try:
@@ -105,9 +103,9 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     screen = Screen(console)
     heard = Heard()
     source = _source(arguments)
-    with Daemon({"sources": [source], "publish": {"level_ms": 0}}) as daemon:
+    with Daemon({"sources": [source], "publish": {"level_ms": 1_000}}) as daemon:
         screen.note(f"starting the daemon on {source.get('path', 'the default microphone')} …")
-        topics = ("asr.", "state.")
+        topics = ("asr.", "state.", "level.")  # levels come also while nobody speaks
         with Client(daemon.events, daemon.control, topics, patience_s=5) as client, screen.open():
             cpu_s = _listen(client, daemon, screen, heard)
             daemon.stop()
@@ -129,21 +127,23 @@ def _source(arguments: argparse.Namespace) -> dict[str, Any]:
 def _listen(client: Client, daemon: Daemon, screen: Screen, heard: Heard) -> float:
     """Show what comes until the recording is through or Ctrl-C; the CPU seconds used since listening."""
     before_s = 0.0
-    newest = time.monotonic()
+    moved, sample = time.monotonic(), 0
     try:
-        while not _ended(message := client.receive(POLL_S)):
+        while True:
+            message = client.receive(POLL_S)
             if message is None:
                 daemon.check()
-                if time.monotonic() - newest > SILENT_S:
-                    raise CosydError(f"the daemon has said nothing for {SILENT_S} s; this is a fault of it")
-                continue
-            newest = time.monotonic()
+            elif message.sample > sample:
+                moved, sample = time.monotonic(), message.sample
+            if time.monotonic() - moved > STUCK_S:
+                raise CosydError(f"no audio for {STUCK_S} s; look at it with: cosyd doctor")
             if not before_s and isinstance(message, State) and message.status == "listening":
                 before_s = daemon.usage().cpu_s
                 screen.note(f"listening: {message.device}, {message.rate_hz} Hz, {message.model}")
-            _take(message, screen, heard)
-        if isinstance(message, State):
-            _take(message, screen, heard)
+            if message is not None:
+                _take(message, screen, heard)
+            if _ended(message):
+                break
     except KeyboardInterrupt:
         pass  # how one ends listening to a microphone
     return daemon.usage().cpu_s - before_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,7 +52,7 @@ class Daemon:
         settings = {**self._settings, "paths": private | self._settings.get("paths", {})}
         config = self.folder / "cosyd.yaml"
         config.write_text(json.dumps(settings))  # JSON is YAML, too
-        command = [str(Path(sys.executable).with_name("cosyd")), "run", "-c", str(config)]
+        command = [*_ends_with_us(), str(Path(sys.executable).with_name("cosyd")), "run", "-c", str(config)]
         with self.log.open("wb") as log:
             # a session of its own: Ctrl-C is for the program that started it, which then stops it
             self._process = subprocess.Popen(
@@ -112,3 +113,9 @@ class Daemon:
                 self._process.kill()
                 self._process.wait()
         return self._process.returncode
+
+
+def _ends_with_us() -> list[str]:
+    """A prefix for the command: the daemon is told to end when this process dies, however it dies."""
+    tool = shutil.which("setpriv")
+    return [tool, "--pdeathsig", "TERM"] if tool else []

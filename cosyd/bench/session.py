@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from cosyd.bench.daemon import Daemon, Usage
-from cosyd.client import AsrFinal, AsrPartial, Client, State
+from cosyd.client import AnyMessage, AsrFinal, AsrPartial, Client, State
 from cosyd.errors import CosydError
 
 POLL_S = 0.5  # how often the daemon is looked after
-SILENT_S = 120.0  # longest time without any message before a run is given up
+STUCK_S = 60.0  # a run whose source has not moved for so long is given up
 
 
 @dataclass
@@ -57,30 +57,31 @@ def play(path: Path, *, realtime: bool, loop: bool = False, stop_after_s: float 
 def _follow(client: Client, daemon: Daemon, stop_after_s: float | None) -> Session:
     session = Session()
     look = _Look(daemon, session)
-    heard = newest = time.monotonic()
-    rate_hz = 0
+    moved, sample, rate_hz = time.monotonic(), 0, 0
     while True:
         message = client.receive(POLL_S)
         look()
-        heard = time.monotonic()
+        if message is not None and message.sample > sample:
+            moved, sample = time.monotonic(), message.sample
+        if time.monotonic() - moved > STUCK_S:
+            raise CosydError(f"the source stands at sample {sample}:\n{daemon.log.read_text()}")
         if message is None:
             daemon.check()
-            if heard - newest > SILENT_S:
-                raise CosydError(f"the daemon has said nothing for {SILENT_S:.0f} s")
-            continue
-        newest = heard
-        if isinstance(message, AsrFinal | AsrPartial):
+        elif isinstance(message, AsrFinal | AsrPartial):
             _note(session, message)
         elif isinstance(message, State):
             rate_hz = message.rate_hz or rate_hz
             if message.status == "listening":
                 look.start()
-            if message.status in ("ended", "failed"):
-                look(now=True)
-                return session
-        if stop_after_s is not None and rate_hz and message.sample >= stop_after_s * rate_hz:
+        if _over(message) or (rate_hz and stop_after_s is not None and sample >= stop_after_s * rate_hz):
             look(now=True)
             return session
+
+
+def _over(message: AnyMessage | None) -> bool:
+    if isinstance(message, State) and message.status == "failed":
+        raise CosydError(f"the source failed: {message.reason}")
+    return isinstance(message, State) and message.status == "ended"
 
 
 def _note(session: Session, message: AsrFinal | AsrPartial) -> None:
