@@ -157,6 +157,17 @@ class Board:
 
     # --- recognition ---
 
+    def recogniser_died(self, record: SourceRecord) -> None:
+        if record.status == "listening":
+            self.enter(record, "restarting", "the recogniser died and is started again")
+
+    def recogniser_is_back(self, record: SourceRecord) -> None:
+        """Its backends may be others than before: every state is published."""
+        if record.status == "restarting" and record.worker and record.worker.state is WorkerState.RUNNING:
+            self.enter(record, "listening")
+        else:
+            self.announce(record)
+
     def recognised(self, record: SourceRecord, message: Recognized) -> float | None:
         """Publish what was recognised. The latency in seconds of a partial or final, else None."""
         event = message.event

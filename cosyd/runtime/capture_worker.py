@@ -14,7 +14,7 @@ from cosyd.capture import Capture
 from cosyd.capture.bounded import DriverHangs
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import CosydError
-from cosyd.runtime.ipc import Alive, Failed, Ready
+from cosyd.runtime.ipc import Alive, Failed, Open, Ready
 from cosyd.runtime.logs import set_up_logs
 from cosyd.runtime.worker import Inbox
 from cosyd.types import CaptureEvent
@@ -31,9 +31,13 @@ def standard_input(source: SourceConfig) -> Any:
 
 
 def main(
-    connection: Connection, source: SourceConfig, ring_path: Path, log_level: str, stdin: Any = None
+    connection: Connection, source: SourceConfig, ring_path: Path, log_level: str, wait: bool, stdin: Any
 ) -> None:
-    """Entry of the process. Ends when the daemon says so, or goes away, or the source cannot be used."""
+    """Entry of the process. Ends when the daemon says so, or goes away, or the source cannot be used.
+
+    ``wait``: open the device only when the daemon says ``Open``. Until then everything is loaded, so that
+    start-up does not take longer than the models do.
+    """
     set_up_logs(log_level)
     if stdin is not None:
         os.dup2(stdin.detach(), STDIN)
@@ -41,7 +45,9 @@ def main(
     inbox = Inbox(connection)
     inbox.start()
     try:
-        _capture(connection, source, ring_path, inbox)
+        _tell(connection, Ready())
+        if not wait or _told_to_open(connection, inbox):
+            _capture(connection, source, ring_path, inbox)
     except DriverHangs as error:
         log.error("%s", error)
         os._exit(
@@ -51,11 +57,19 @@ def main(
         _tell(connection, Failed(str(error), error.exit_code))
 
 
+def _told_to_open(connection: Connection, inbox: Inbox) -> bool:
+    """Wait for ``Open``; False when it is to end instead."""
+    while not inbox.stopping.is_set():
+        if isinstance(inbox.next(ALIVE_S), Open):
+            return True
+        _tell(connection, Alive())
+    return False
+
+
 def _capture(connection: Connection, source: SourceConfig, ring_path: Path, inbox: Inbox) -> None:
     def report(event: CaptureEvent) -> None:
         _tell(connection, event)
 
-    _tell(connection, Ready())
     Capture(source, ring_path).run(inbox.stopping, report)
     while not inbox.stopping.wait(ALIVE_S):  # a source that ended: there until it is no longer wanted
         _tell(connection, Alive())

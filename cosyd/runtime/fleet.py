@@ -1,6 +1,7 @@
 """The daemon's workers: one that recognises, one for each source that captures.
 
-Devices are opened only when the models are ready, so that nothing overruns while they load. A source is
+Capture workers are started at once but open their devices only when the models are ready, so that nothing
+overruns while they load. A source is
 handed to the recogniser when its device has been opened, with the sample at which that was.
 """
 
@@ -27,6 +28,7 @@ from cosyd.runtime.ipc import (
     GapSeen,
     Heard,
     Notice,
+    Open,
     Ready,
     RecognitionProgress,
     Recognized,
@@ -73,7 +75,7 @@ class Fleet:
         self._metrics = metrics
         self._patience = patience
         self._on_fatal = on_fatal
-        self._capturing = False
+        self._may_open = False
         self._removals: dict[str, asyncio.Event] = {}
         self.recognition = SupervisedWorker(
             "recognition",
@@ -88,9 +90,9 @@ class Fleet:
 
     def start(self) -> None:
         """Start the recogniser; the devices follow when it is ready."""
-        for source in self._config.sources:
-            self._board.add(source)
         self.recognition.start()
+        for source in self._config.sources:
+            self._start_capture(self._board.add(source))
 
     async def stop(self) -> None:
         """Close the devices, then recognise what is left, then end the recogniser."""
@@ -158,8 +160,7 @@ class Fleet:
     def _add(self, source: SourceConfig, checkpoint: Checkpoint) -> None:
         record = self._board.add(source)
         record.checkpoint = checkpoint
-        if self._capturing:
-            self._start_capture(record)
+        self._start_capture(record)
 
     async def _remove(self, name: str) -> None:
         record = self._board.records[name]
@@ -188,15 +189,15 @@ class Fleet:
     def _captures(self) -> list[SupervisedWorker]:
         return [record.worker for record in self._board.records.values() if record.worker]
 
-    def _start_captures(self) -> None:
-        self._capturing = True
-        for record in self._board.records.values():
-            self._start_capture(record)
+    def _open_devices(self) -> None:
+        self._may_open = True
+        for worker in self._captures():
+            worker.send(Open())
 
     def _start_capture(self, record: SourceRecord) -> None:
         def arguments() -> tuple[Any, ...]:
             stdin = capture_worker.standard_input(record.config)
-            return record.config, self._ring(record), self._config.log.level, stdin
+            return record.config, self._ring(record), self._config.log.level, not self._may_open, stdin
 
         record.worker = SupervisedWorker(
             f"capture {record.name}",
@@ -261,6 +262,8 @@ class Fleet:
         self._metrics.worker(self.recognition.statistics())
         if state is WorkerState.WAITING:
             self._report_death(self.recognition, DAEMON)
+            for record in self._board.records.values():
+                self._board.recogniser_died(record)
         elif state is WorkerState.FAILED and self.recognition.failure:
             self._on_fatal(self.recognition.failure)
 
@@ -311,10 +314,10 @@ class Fleet:
 
     def _recognition_ready(self, ready: Ready) -> None:
         self._board.backends = ready.backends
-        if not self._capturing:
-            self._start_captures()
+        if not self._may_open:
+            self._open_devices()
         for record in self._board.records.values():
-            self._board.announce(record)
+            self._board.recogniser_is_back(record)
 
     def _recognition_progress(self, progress: RecognitionProgress) -> None:
         self._metrics.recognised(progress)

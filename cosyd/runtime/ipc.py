@@ -121,6 +121,11 @@ class Stop:
 
 
 @dataclass(frozen=True)
+class Open:
+    """The models are ready: open the device."""
+
+
+@dataclass(frozen=True)
 class Reconfigure:
     """Live keys changed."""
 
@@ -180,4 +185,4 @@ FromWorker = (
     | Notice
     | CaptureEvent
 )
-ToWorker = Stop | Reconfigure | SetMuted | SourceLost | SourceClosing | AddSource | RemoveSource
+ToWorker = Stop | Open | Reconfigure | SetMuted | SourceLost | SourceClosing | AddSource | RemoveSource

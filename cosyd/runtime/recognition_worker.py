@@ -40,7 +40,7 @@ def main(connection: Connection, config: Config, sources: tuple[AddSource, ...])
         _recognise(connection.send, config, sources, inbox)
     except CosydError as error:
         connection.send(Failed(str(error), error.exit_code))
-    except BrokenPipeError:  # the daemon is gone: nobody is left to tell
+    except ConnectionError:  # the daemon is gone: nobody is left to tell
         return
 
 

@@ -137,6 +137,13 @@ class Inbox:
             commands.append(self._commands.get_nowait())
         return commands
 
+    def next(self, timeout_s: float) -> ToWorker | None:
+        """Wait for one command (``Stop`` among them); None when none came in time."""
+        try:
+            return self._commands.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
     def _receive(self) -> None:
         while not self._stopping.is_set():
             try:
@@ -145,5 +152,4 @@ class Inbox:
                 command = Stop()
             if isinstance(command, Stop):
                 self._stopping.set()
-            else:
-                self._commands.put(command)
+            self._commands.put(command)
