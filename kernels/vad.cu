@@ -10,7 +10,7 @@
 // order: window 256; convolutions [3][in/4][out][4] with 129 padded to 132, each followed by its bias [out];
 // LSTM [(128+128)/4][4][128][4], bias [4][128]; w[128]; b (padded to 4).
 // PRECONDITIONS.  Rows are those of header's vad_row list; a slot's RING holds the chunk and 64 samples before.
-// Zeros before the stream's first sample (a reset slot has them).
+// Samples before index `origin` of the signal, the stream's time 0, count as silence.
 //
 // FLOP a chunk: 8.1e5 (+ 2e4 in the transforms), a quarter of that a hop.  Bytes: 3.4 kB of signal and state a
 // stream; 0.9 MB of weights a block, from L2: R streams share them.
@@ -37,7 +37,7 @@ struct Shared {
 // Four frames at a time, a team of 64 threads each.
 template <int R>
 __device__ void spectra(Shared<R>& m, const Step& s, const float* signal, const float* window, const float2* tw,
-                        int first, int n) {
+                        int origin, int first, int n) {
     const int team = threadIdx.x >> 6, t = threadIdx.x & 63;
     for (int r = 0; r < R; ++r) {
         float2 *x = m.transform[team][0], *y = m.transform[team][1];
@@ -50,7 +50,7 @@ __device__ void spectra(Shared<R>& m, const Step& s, const float* signal, const 
                 for (int j = 0; j < 2; ++j) {
                     int at = team * (FRAME / 2) + 2 * i + j;
                     if (at >= INPUT) at = 2 * INPUT - 2 - at;
-                    v[j] = from[(start + at) & (RING - 1)] * window[2 * i + j];
+                    v[j] = start + at < origin ? 0.0f : from[(start + at) & (RING - 1)] * window[2 * i + j];
                 }
                 x[i] = make_float2(v[0], v[1]);
             }
@@ -157,13 +157,13 @@ __device__ const float* recur(Shared<R>& m, const Step& s, const float* weights,
 }
 
 template <int R>
-__device__ void vad(const int* header, int capacity, const float* signal, const float2* tw, const float* weights,
+__device__ void vad(const int* header, int capacity, const float* signal, int origin, const float2* tw, const float* weights,
                     float* hidden, float* cell, float* probability) {
     __shared__ __align__(16) Shared<R> m;
     const Step s{header, capacity};
     const int n = s.vad_rows(), first = blockIdx.x * R, t = threadIdx.x;
     if (first >= n) return;
-    spectra<R>(m, s, signal, weights, tw, first, n);
+    spectra<R>(m, s, signal, weights, tw, origin, first, n);
     const float* w = weights + FRAME;
     w = convolve<R, BINS_IN, C0, 4, 4, 1>(&m.magnitude[0][0][0], &m.a0[0][0][0], w);
     for (int i = t; i < R * UNITS; i += THREADS) {
@@ -186,10 +186,10 @@ __device__ void vad(const int* header, int capacity, const float* signal, const 
 
 #define VAD(R)                                                                                                     \
     extern "C" __global__ void __launch_bounds__(THREADS)                                                          \
-        vad_##R(const int* __restrict__ header, int capacity, const float* __restrict__ signal,                    \
+        vad_##R(const int* __restrict__ header, int capacity, const float* __restrict__ signal, int origin,        \
                 const float2* __restrict__ tw, const float* __restrict__ weights, float* __restrict__ hidden,      \
                 float* __restrict__ cell, float* __restrict__ probability) {                                       \
-        vad<R>(header, capacity, signal, tw, weights, hidden, cell, probability);                                  \
+        vad<R>(header, capacity, signal, origin, tw, weights, hidden, cell, probability);                                  \
     }
 VAD(1)
 VAD(8)

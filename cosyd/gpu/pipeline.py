@@ -121,6 +121,8 @@ class Pipeline:
         self.buckets = buckets(settings.slots)
         self._gpu, self._vad_weights, self._dtln_weights = gpu, vad, dtln
         frame_bytes = settings.channels * settings.sample_bytes
+        # Index of time 0 in the signal that the VAD hears.
+        self._vad_origin = settings.lead + (settings.trail if settings.vad_denoised else 0)
         self.stride = -(-self.filters.most_frames * frame_bytes // 16) * 16
         self._stack = ExitStack()
         self._turn = 0
@@ -207,6 +209,7 @@ class Pipeline:
         )
 
     def _out_floats(self, capacity: int) -> int:
+        """The recogniser's hop, statistics (16-byte aligned), probability."""
         return capacity * (FRAME.hop + 1 + 4 * self.settings.channels)
 
     # --- the graph ---------------------------------------------------------------------------------------
@@ -261,17 +264,18 @@ class Pipeline:
         )
 
     def _launch_statistics(self, buffer: _Buffer, capacity: int, stream: Any) -> None:
-        out = buffer.device_out.address + 4 * capacity * (FRAME.hop + 1)
+        out = buffer.device_out.address + 4 * capacity * FRAME.hop
         tail = (np.float32(self.settings.silence), np.int32(self.settings.channels), np.uintp(out))
         arguments = (*self._rows(buffer, capacity), *self._pcm(buffer, capacity), self._streams, *tail)
         self._gpu.launch("stats", "stats", (capacity,), 128, *arguments, stream=stream)
 
     def _launch_vad(self, buffer: _Buffer, capacity: int, signal: DeviceArray, stream: Any) -> None:
         rows = 1 if capacity <= FEW_CHUNKS else 8
-        out = np.uintp(buffer.device_out.address + 4 * capacity * FRAME.hop)
+        out = np.uintp(buffer.device_out.address + 4 * capacity * (FRAME.hop + 4 * self.settings.channels))
         arguments = (
             *self._rows(buffer, capacity),
             signal,
+            np.int32(self._vad_origin),
             self._twiddle,
             self._vad_blob,
             *self._vad_state,
@@ -339,9 +343,9 @@ class Pipeline:
         buffer.done.synchronize()
         n = len(slots)
         capacity = next(size for size in self.buckets if size >= n)
-        clock, settings = self.clock, self.settings
+        clock = self.clock
         hop = clock.hop[slots]
-        heard = hop + 1 - (settings.lead + (settings.trail if settings.vad_denoised else 0)) // FRAME.hop
+        heard = hop + 1 - self._vad_origin // FRAME.hop
         buffer.rows, buffer.capacity = slots, capacity
         buffer.vad_rows = np.flatnonzero((heard > 0) & (heard % FRAME.block_hops == 0))
         head = buffer.host_in[: pcm_offset(capacity)].view(np.int32)
@@ -368,8 +372,9 @@ class Pipeline:
         buffer.done.synchronize()
         n, capacity = len(buffer.rows), buffer.capacity
         out, first = buffer.host_out, FRAME.hop * capacity
-        statistics = out[first + capacity : self._out_floats(capacity)].reshape(capacity, -1, 4)
-        probability = out[first : first + capacity][buffer.vad_rows]
+        second = first + 4 * self.settings.channels * capacity
+        statistics = out[first:second].reshape(capacity, -1, 4)
+        probability = out[second : second + capacity][buffer.vad_rows]
         return HopResult(
             out[:first].reshape(capacity, FRAME.hop)[:n], buffer.vad_rows, probability, statistics[:n]
         )
