@@ -35,8 +35,9 @@ def test_the_smallest_step_survives(kind: str) -> None:
     np.testing.assert_allclose(to_float(encode(np.array([step, -step]), kind)), [step, -step], rtol=1e-6)
 
 
-def test_mean_and_first_of_mapped_channels() -> None:
-    frames = encode(np.array([[0.5, 0.25, -0.75, 0.125]] * 3), "s32")
+@pytest.mark.parametrize("kind", ["s16", "s24", "s32", "f32"])
+def test_mean_and_first_of_mapped_channels(kind: str) -> None:
+    frames = encode(np.array([[0.5, 0.25, -0.75, 0.125]] * 3), kind)
     np.testing.assert_allclose(Mixer(4)(frames), [0.03125] * 3, rtol=1e-6)
     np.testing.assert_allclose(Mixer(4, [1, 2])(frames), [-0.25] * 3, rtol=1e-6)
     np.testing.assert_allclose(Mixer(4, [2, 1], "first")(frames), [-0.75] * 3, rtol=1e-6)
