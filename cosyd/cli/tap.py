@@ -20,7 +20,6 @@ EVENTS = 64  # device events between two looks at them; there are a few an hour
 OPEN_S = 10.0  # a USB device behind a sound server takes a second
 TURN_S = 0.1
 STOP_S = 5.0
-READ_FRAMES = 48_000
 
 
 class Tap:
@@ -52,10 +51,11 @@ class Tap:
         self._wait_until_open()
         with RingReader.attach(self._path) as reader:
             meter = LevelMeter(self._period_ms)
+            frames = max(1, reader.spec.frames(self._period_ms / 1000))
             while True:
                 writer = reader.writer
                 reader.wait(TURN_S)
-                while (block := reader.read(READ_FRAMES)) is not None:
+                while (block := reader.read(frames)) is not None:
                     yield meter.accept(block.frames, block.index, reader.spec, 0.0)
                 self._check()
                 if writer is not WriterState.LIVE:

@@ -6,8 +6,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 HEAVY = {
     "onnxruntime", "sounddevice", "_sounddevice", "soundfile", "pyaudio", "zmq", "numpy", "scipy", "rich",
     "pydantic", "yaml", "watchfiles", "msgspec", "prometheus_client", "systemd", "pycuda", "tensorrt",
@@ -22,40 +20,50 @@ LIBRARIES = {
     "pycuda",
     "tensorrt",
 }
+MODULES = (
+    "cosyd.client",
+    "cosyd.capture",
+    "cosyd.frontend.factory",
+    "cosyd.asr.recognizers",
+    "cosyd.models.onnx",
+    "cosyd.models.pull",
+    "cosyd.runtime.offline",
+    "cosyd.app",
+    "cosyd.cli.listen",
+    "cosyd.cli.transcribe",
+    "cosyd.cli.doctor.audio",
+)
 
 
-def loaded_by(statement: str) -> set[str]:
-    """Top-level modules that a fresh interpreter has after the statement."""
-    program = (
-        f"{statement}\nimport json, sys\nprint(json.dumps(sorted(m for m in sys.modules if '.' not in m)))"
-    )
+def loaded_by(*statements: str) -> list[set[str]]:
+    """Top-level modules that one fresh interpreter has after each of the statements."""
+    program = f"""
+import json, sys
+for statement in {statements!r}:
+    exec(statement)
+    print(chr(10) + "LOADED " + json.dumps(sorted(m for m in sys.modules if "." not in m)))
+"""
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    lines = [line for line in done.stdout.splitlines() if line.startswith("LOADED ")]
+    return [set(json.loads(line.removeprefix("LOADED "))) for line in lines]
 
 
 def test_the_command_line_loads_nothing_heavy() -> None:
-    assert loaded_by("import cosyd.cli") & HEAVY == set()
+    after = loaded_by(
+        "from cosyd.cli import main", "main(['version'])", "main(['--help'])", "main(['ctl', '--help'])"
+    )
+    assert [modules & HEAVY for modules in after] == [set()] * 4
 
 
-def test_version_and_help_load_nothing_heavy() -> None:
-    assert loaded_by("from cosyd.cli import main; main(['version'])") & HEAVY == set()
-    assert loaded_by("from cosyd.cli import main; main(['ctl', '--help'])") & HEAVY == set()
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "cosyd.app", "cosyd.client", "cosyd.capture", "cosyd.frontend.factory", "cosyd.asr.recognizers",
-        "cosyd.models.onnx", "cosyd.models.pull", "cosyd.runtime.assembly", "cosyd.runtime.offline",
-        "cosyd.cli.listen", "cosyd.cli.doctor.audio", "cosyd.cli.transcribe",
-    ],
-)  # fmt: skip
-def test_no_module_loads_audio_or_inference_libraries(module: str) -> None:
-    assert loaded_by(f"import {module}") & LIBRARIES == set()
+def test_no_module_loads_audio_or_inference_libraries() -> None:
+    after = loaded_by(*(f"import {module}" for module in MODULES))
+    guilty = {module: sorted(found & LIBRARIES) for module, found in zip(MODULES, after, strict=True)}
+    assert guilty == {module: [] for module in MODULES}
 
 
 def test_a_subscriber_needs_neither_schema_nor_yaml() -> None:
     """A program that uses the results pays for messages and sockets alone."""
-    assert loaded_by("import cosyd.client") & {"numpy", "yaml", "rich", "watchfiles"} == set()
+    (modules,) = loaded_by("import cosyd.client")
+    assert modules & {"numpy", "yaml", "rich", "watchfiles"} == set()
