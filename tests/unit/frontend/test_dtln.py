@@ -70,11 +70,11 @@ def noisy(target: np.ndarray, noise: np.ndarray, snr_db: float = 5) -> np.ndarra
 
 
 def test_equals_the_published_networks(dtln: Dtln, models_dir: Path) -> None:
-    """Float32 rounding, carried on through the recurrences: within 1e-5 of full scale over 3 s."""
+    """Float32 rounding, carried on through the recurrences: within 2e-6 of full scale over 3 s."""
     x = noisy(speech(models_dir, 3), np.random.default_rng(0).standard_normal(93 * 512))
     expected = published(models_dir / "dtln", x)
     assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(through(dtln, x), expected, atol=1e-5)
+    np.testing.assert_allclose(through(dtln, x), expected, atol=2e-6)
 
 
 def test_the_batch_changes_no_bit(dtln: Dtln) -> None:
