@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from cosyd.bench import report
 from cosyd.cli.doctor.gpu import why_unusable
 from cosyd.cli.listen import _settings
 from cosyd.client import AsrFinal
@@ -123,16 +123,10 @@ RESULT = {
 @pytest.fixture
 def ring_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A benchmark that takes no time; the folder that reports are kept in."""
-    import cosyd.bench
-    from cosyd.bench import report
-
     fake = ModuleType("cosyd.bench.ring")
     fake.run = lambda quick: {**RESULT, "environment": report.environment(), "quick": quick}
-    fake.__spec__ = ModuleSpec("cosyd.bench.ring", None)
     monkeypatch.setitem(sys.modules, "cosyd.bench.ring", fake)
-    monkeypatch.setattr(cosyd.bench, "ring", fake, raising=False)
     monkeypatch.setattr(report, "FOLDER", tmp_path)
-    monkeypatch.setattr(report.save, "__defaults__", (tmp_path,))
     return tmp_path
 
 
