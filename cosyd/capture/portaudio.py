@@ -25,7 +25,7 @@ LATENCY_S = 0.1
 
 
 class PortAudio:
-    """The library, initialised. Only then it looks for devices, so ``refresh`` initialises it anew."""
+    """The library. It looks for devices only when it is initialised, so ``refresh`` does that anew."""
 
     def __init__(self) -> None:
         self._quiet = QuietStderr()
@@ -41,7 +41,9 @@ class PortAudio:
         self._sounddevice = sounddevice
         self._lib: Any = sounddevice._lib
         self._ffi: Any = sounddevice._ffi
-        self._initialized = True  # importing it did that
+        if sounddevice._initialized:  # importing it did that; here refresh() does
+            sounddevice._terminate()
+        self._initialized = False
 
     def refresh(self) -> None:
         self.close()
@@ -62,7 +64,7 @@ class PortAudio:
             )
         if code == self._lib.paFormatIsSupported:
             return True
-        error = self._error(code, f"{device.name!r}")
+        error = self.translate(code, f"{device.name!r}")
         if isinstance(error, UnsupportedFormat):
             return False
         raise error
@@ -136,10 +138,11 @@ class PortAudio:
 
     def _check(self, code: int, what: str) -> int:
         if code < 0:
-            raise self._error(code, what)
+            raise self.translate(code, what)
         return code
 
-    def _error(self, code: int, what: str) -> AudioError:
+    def translate(self, code: int, what: str) -> AudioError:
+        """PortAudio's error ``code`` while ``what`` was being done, as the most specific of ours."""
         lib = self._lib
         text = self._text(lib.Pa_GetErrorText(code))
         if code == lib.paUnanticipatedHostError:

@@ -35,15 +35,21 @@ class PyAudioSystem:
 
     def refresh(self) -> None:
         self.close()
-        with self._quiet:
-            self._library = self._module.PyAudio()
+        try:
+            with self._quiet:
+                self._library = self._module.PyAudio()
+        except OSError as error:
+            raise self._error(error, "looking for devices") from error
 
     def devices(self) -> list[DeviceInfo]:
         try:
             default = self._library.get_default_input_device_info()["index"]
         except OSError:  # there is none
             default = None
-        found = [self._device(i, default) for i in range(self._library.get_device_count())]
+        try:
+            found = [self._device(i, default) for i in range(self._library.get_device_count())]
+        except OSError as error:
+            raise self._error(error, "listing devices") from error
         return [device for device in found if device.channels > 0]
 
     def supports(self, device: DeviceInfo, spec: AudioSpec) -> bool:

@@ -10,7 +10,8 @@ from cosyd.capture.device import AudioSystem, DeviceInfo
 from cosyd.capture.file import FileSource
 from cosyd.capture.pipe import PipeSource
 from cosyd.capture.priority import raise_priority
-from cosyd.capture.track import Report, Track
+from cosyd.capture.progress import Report
+from cosyd.capture.track import Track
 from cosyd.capture.watch import DeviceWatch
 from cosyd.config.schema import SourceConfig
 

@@ -10,21 +10,15 @@ from pathlib import Path
 from types import TracebackType
 
 from cosyd.capture.bounded import DriverHangs
-from cosyd.capture.drift import DriftEstimator
-from cosyd.capture.ratelimit import RateLimiter
+from cosyd.capture.progress import Progress, Report
 from cosyd.errors import RingError
 from cosyd.ring import RingReader, RingWriter
 from cosyd.spec import AudioSpec
-from cosyd.types import CaptureEvent, CaptureProgress, DeviceLost, DeviceOpened, GapRecorded, SourceEnded
+from cosyd.types import DeviceLost, DeviceOpened, GapRecorded, SourceEnded
 
 log = logging.getLogger(__name__)
 
-PROGRESS_S = 0.5  # the contract is "at least once a second"
-STAMP_S = 1.0  # pause between stamps of the drift regression
-
 _ABANDONED: list[RingWriter] = []  # kept mapped until the process has ended; at most one in each process
-
-Report = Callable[[CaptureEvent], None]
 
 
 class Track:
@@ -46,22 +40,14 @@ class Track:
         self._path = path
         self._buffer_s = buffer_s
         self._report = report
-        self._measure_drift = measure_drift
         self._now_ns = now_ns
+        self._progress = Progress(path.name, report, measure_drift=measure_drift)
         self._writer: RingWriter | None = None
-        self._drift = DriftEstimator(1)
-        self._overruns = RateLimiter()
-        self._overruns_seen = 0  # counted for the log
-        self._overruns_stamped = 0  # known to the regression
-        self._lost_frames_before = 0  # of rings that a change of format has replaced
-        self._overruns_before = 0
         self._gap_start: int | None = None  # index at which frames stopped coming; None: nothing is missing
         self._resume_at = 0  # index of the first frame after an opening
         self._anchor: tuple[int, int] | None = None  # (index, monotonic ns): where the clock was last known
         self._capturing = False
         self._reopened = False
-        self._next_progress_ns = 0
-        self._next_stamp_ns = 0
 
     # --- the ring --------------------------------------------------------------------------------------
 
@@ -92,45 +78,40 @@ class Track:
             self._writer = RingWriter.open(self._path, spec, self._buffer_s, start_index=start_index)
         else:
             self._writer = self._first(spec)
-        self._drift.reset(spec.rate_hz)
+        self._progress.follow(self._writer)
         return self._writer
 
     def _first(self, spec: AudioSpec) -> RingWriter:
-        """The first ring of this process, which may find one that a killed process has left."""
+        """The first ring of this process; the clock goes on from one that a killed process has left."""
         left_over = _peek(self._path)
         start_index = 0
-        if left_over is not None and left_over.spec != spec:
-            start_index = self._carry(left_over.spec, left_over.index, left_over.t_ns, spec)
-        writer = RingWriter.open(self._path, spec, self._buffer_s, start_index=start_index)
-        if writer.adopted and left_over is not None:
-            self._adopt(writer, left_over.t_ns)
-        return writer
+        if left_over is not None:
+            log.warning("%s: going on after frame %d of a killed process", self._path, left_over.index)
+            start_index = self._carry(left_over, spec)
+        return RingWriter.open(self._path, spec, self._buffer_s, start_index=start_index)
 
     def _replace(self, old: RingWriter, spec: AudioSpec) -> int:
-        statistics = old.statistics()
-        self._overruns_before += statistics.overruns
-        self._lost_frames_before += statistics.overrun_frames
-        anchor_index, anchor_ns = self._anchor or (old.write_index, self._now_ns())
-        old_spec = old.spec
+        """Ends the ring of another format. Returns where the clock of the next one starts."""
+        log.info("%s: format changes from %s to %s", self._path.name, old.spec, spec)
+        self._drop_anchor()
+        clock = self._clock(old)
+        self._progress.leave(old)
         old.close(unlink=True)
         self._writer = None
-        log.info("%s: format changes from %s to %s", self._path.name, old_spec, spec)
-        return self._carry(old_spec, anchor_index, anchor_ns, spec)
+        return self._carry(clock, spec)
 
-    def _carry(self, old: AudioSpec, index: int, t_ns: int, spec: AudioSpec) -> int:
-        """The clock of another rate at the same second, rounded up so that it does not go back."""
-        start = -(-index * spec.rate_hz // old.rate_hz)
-        self._anchor = (start, t_ns)
-        self._gap_start = start
+    def _clock(self, ring: RingWriter) -> _Clock:
+        index, (anchor, t_ns) = ring.write_index, self._anchor or (ring.write_index, self._now_ns())
+        skipped_ns = (index - anchor) * 1_000_000_000 // ring.spec.rate_hz
+        return _Clock(ring.spec, index, t_ns + skipped_ns)
+
+    def _carry(self, old: _Clock, spec: AudioSpec) -> int:
+        """The clock in another rate at the same second, rounded up so that it does not go back."""
+        start = _rescaled(old.index, old.spec, spec)
+        self._anchor = (start, old.t_ns)
+        self._gap_start = start if self._gap_start is None else _rescaled(self._gap_start, old.spec, spec)
         self._reopened = True
         return start
-
-    def _adopt(self, ring: RingWriter, t_ns: int) -> None:
-        log.warning("%s: going on with the ring of a killed process at frame %d", ring.path, ring.write_index)
-        self._anchor = (ring.write_index, t_ns)
-        self._gap_start = ring.write_index
-        self._reopened = True
-        self._overruns_seen = ring.statistics().overruns
 
     # --- the clock -------------------------------------------------------------------------------------
 
@@ -177,7 +158,7 @@ class Track:
             self._report(GapRecorded(self._gap_start, start - self._gap_start))
         self._gap_start = self._anchor = None
         self._capturing = True
-        self._drift.reset()
+        self._progress.restart(self.ring)
         log.info("%s: %s %r, %s", self._path.name, "reopened" if self._reopened else "opened", device, spec)
         self._report(
             DeviceOpened(start, device, spec.rate_hz, spec.channels, spec.format.value, self._reopened)
@@ -188,7 +169,6 @@ class Track:
         """The source delivers no more, or could not be opened."""
         self._drop_anchor()
         self._capturing = False
-        self._drift.reset()
         log.warning("%s: %s", self._path.name, reason)
         self._report(DeviceLost(self.index, reason))
 
@@ -196,48 +176,9 @@ class Track:
         self._capturing = False
         self._report(SourceEnded(self.index))
 
-    # --- progress --------------------------------------------------------------------------------------
-
     def tick(self) -> None:
-        """Call at least every PROGRESS_S: stamps the clock, reports progress, logs overruns."""
-        now_ns = self._now_ns()
-        if self._measure_drift and self._capturing and now_ns >= self._next_stamp_ns:
-            self._next_stamp_ns = now_ns + int(STAMP_S * 1e9)
-            self._stamp()
-        if now_ns >= self._next_progress_ns:
-            self._next_progress_ns = now_ns + int(PROGRESS_S * 1e9)
-            self._progress()
-
-    def _stamp(self) -> None:
-        """Index and time are two reads: take them only if no frame came between.
-
-        What an overrun has lost is not in the index: a regression across it would show drift.
-        """
-        overruns = self.ring.statistics().overruns
-        if overruns != self._overruns_stamped:
-            self._overruns_stamped = overruns
-            self._drift.reset()
-        index, t_ns = self.ring.write_index, self.ring.last_write_ns
-        if t_ns and index == self.ring.write_index:
-            self._drift.add(index, t_ns)
-
-    def _progress(self) -> None:
-        overruns = lost = 0
-        if self._writer is not None:
-            statistics = self._writer.statistics()
-            overruns, lost = statistics.overruns, statistics.overrun_frames
-            if due := self._overruns.add(overruns - self._overruns_seen):
-                log.warning("%s: the device overran %d times (%d so far)", self._path.name, due, overruns)
-            self._overruns_seen = overruns
-        self._report(
-            CaptureProgress(
-                self.index,
-                self._capturing,
-                self._overruns_before + overruns,
-                self._lost_frames_before + lost,
-                self._drift.ppm if self._capturing else None,
-            )
-        )
+        """Call several times a second, whatever the source is doing: reports progress."""
+        self._progress.tick(self._now_ns(), self._writer, self._capturing)
 
     # --- the end ---------------------------------------------------------------------------------------
 
@@ -265,23 +206,25 @@ class Track:
 
 
 @dataclass(frozen=True)
-class _LeftOver:
-    """The clock of a ring that another process has left: frame ``index``, the next, was due at ``t_ns``."""
+class _Clock:
+    """Where the clock of a ring stands: frame ``index``, the next one, was due at ``t_ns``."""
 
     spec: AudioSpec
     index: int
     t_ns: int
 
 
-def _peek(path: Path) -> _LeftOver | None:
-    """None: there is no ring that can be read, and RingWriter.open decides what becomes of the file."""
+def _peek(path: Path) -> _Clock | None:
+    """The clock of a left-over ring. None: there is none, or none that can be read, and it is replaced."""
     try:
         reader = RingReader.attach(path)
     except RingError:
         return None
-    try:
+    with reader:
         index = reader.write_index
         written = reader.time_ns(0) != 0  # else no frame was ever captured, and no time is known
-        return _LeftOver(reader.spec, index, reader.time_ns(index) if written else time.monotonic_ns())
-    finally:
-        reader.close()
+        return _Clock(reader.spec, index, reader.time_ns(index) if written else time.monotonic_ns())
+
+
+def _rescaled(index: int, old: AudioSpec, new: AudioSpec) -> int:
+    return -(-index * new.rate_hz // old.rate_hz)

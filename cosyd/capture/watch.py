@@ -56,12 +56,16 @@ class DeviceWatch:
         self._last: DeviceInfo | None = None  # the device that was open last
         self._failure = ""  # why it is not open now, as reported
         self._stopping_until = math.inf
+        self._hangs = False  # a call has not come back: nothing more is asked of the library
 
     def run(self) -> None:
-        self._made = self._bounded(self._make_system, OPEN_TIMEOUT_S, "loading the audio library")
-        while not self._stop.is_set():
-            self._attempt()
-        self._bounded(self._system.close, CLOSE_TIMEOUT_S, "closing the audio library")
+        try:
+            self._made = self._bounded(self._make_system, OPEN_TIMEOUT_S, "loading the audio library")
+            while not self._stop.is_set():
+                self._attempt()
+        finally:
+            if self._made is not None and not self._hangs:
+                self._close(self._made.close, "the audio library")
 
     @property
     def _system(self) -> AudioSystem:
@@ -102,7 +106,7 @@ class DeviceWatch:
         except DriverHangs:
             raise
         except AudioError:
-            self._bounded(stream.close, CLOSE_TIMEOUT_S, f"closing {device.name!r}")
+            self._close(stream.close, repr(device.name))
             raise
         return stream, device
 
@@ -120,11 +124,16 @@ class DeviceWatch:
     # --- watching --------------------------------------------------------------------------------------
 
     def _while_open(self, stream: DeviceStream, device: DeviceInfo) -> str:
-        """Returns why the device was lost, or "" if ``stop`` was set. The stream is closed then."""
-        reason = self._watch(stream, device)
-        if reason:
-            self._report_lost(reason)  # before closing, which may take its time
-        self._bounded(stream.close, CLOSE_TIMEOUT_S, f"closing {device.name!r}")
+        """Returns why the device was lost, or "" if ``stop`` was set. The stream is closed then.
+
+        Whatever happens: a callback must not outlive the ring.
+        """
+        try:
+            reason = self._watch(stream, device)
+            if reason:
+                self._report_lost(reason)  # before closing, which may take its time
+        finally:
+            self._close(stream.close, repr(device.name))
         return reason
 
     def _watch(self, stream: DeviceStream, device: DeviceInfo) -> str:
@@ -167,11 +176,24 @@ class DeviceWatch:
 
     # --- calls into the driver -------------------------------------------------------------------------
 
-    def _bounded(self, work: Callable[[], T], timeout_s: float, what: str) -> T:
+    def _close(self, close: Callable[[], None], what: str) -> None:
+        """Reports nothing meanwhile, since it may be a report that failed."""
+        self._bounded(close, CLOSE_TIMEOUT_S, f"closing {what}", waiting=lambda: None)
+
+    def _bounded(
+        self,
+        work: Callable[[], T],
+        timeout_s: float,
+        what: str,
+        waiting: Callable[[], None] | None = None,
+    ) -> T:
         limit = time.monotonic() + timeout_s
         try:
-            return call_bounded(work, what, lambda: min(limit, self._stop_limit()), self._track.tick)
+            return call_bounded(
+                work, what, lambda: min(limit, self._stop_limit()), waiting or self._track.tick
+            )
         except DriverHangs:
+            self._hangs = True
             if self._made is not None:
                 self._made.abandon()
             raise

@@ -57,12 +57,15 @@ class FakeSystem:
     streams: list[FakeStream] = field(default_factory=list)
     refreshed: int = 0
     closed: bool = False
+    refresh_hangs: bool = False
     abandoned: bool = False
-    release: threading.Event = field(default_factory=threading.Event)  # lets a hanging close go on
+    release: threading.Event = field(default_factory=threading.Event)  # lets hanging calls go on
 
     def refresh(self) -> None:
         assert all(not stream.active for stream in self.streams), "refreshed with a stream open"
         self.refreshed += 1
+        if self.refresh_hangs:
+            self.release.wait()
 
     def devices(self) -> list[DeviceInfo]:
         return list(self.present)

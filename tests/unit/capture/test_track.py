@@ -144,6 +144,27 @@ def test_the_ring_of_a_killed_process_with_another_rate(track, clock, events, tm
     assert opened.sample == gap.sample + gap.frames and opened.reopened
 
 
+def test_the_ring_of_a_killed_process_of_another_size(track, clock, events, tmp_path):
+    RingWriter.open(tmp_path / "mic.ring", SPEC, 9.0, start_index=777).close(unlink=False)
+    ring = track.prepare(SPEC)
+    assert not ring.adopted and ring.write_index == 777
+
+
+def test_the_clock_goes_on_from_a_failed_opening_at_the_old_rate(track, clock, events):
+    track.prepare(SPEC)
+    capture(track, clock, 1.0)
+    track.opened("mic")
+    track.lost("gone")
+    clock.ns += SECOND
+    track.catch_up()  # starting it fails
+    clock.ns += SECOND
+    assert track.prepare(OTHER).write_index == 2 * 44_100
+    track.catch_up()
+    assert track.index == 3 * 44_100
+    track.opened("mic")
+    assert GapRecorded(44_100, 2 * 44_100) in events
+
+
 def test_first_opening_has_no_gap_however_long_it_took(track, clock, events):
     track.lost("no such device")
     clock.ns += 60 * SECOND

@@ -222,6 +222,37 @@ def test_a_driver_that_hangs_ends_the_process_and_leaves_the_ring(ring, stop_fir
         system.release.set()
 
 
+def test_stop_while_the_driver_hangs_looking_for_devices(ring):
+    system = FakeSystem(refresh_hangs=True)
+    try:
+        with pytest.raises(DriverHangs, match="looking for devices"), watching(system, ring) as run:
+            run.wait_for(CaptureProgress, 2)  # it goes on reporting
+            asked = time.monotonic()
+            run.stop.set()
+            run.until(lambda: not run.running)
+            assert time.monotonic() - asked < 2.5
+    finally:
+        system.release.set()
+
+
+def test_a_report_that_fails_leaves_no_stream_behind(ring):
+    """The daemon is gone: its pipe is closed. A callback must not outlive the ring."""
+    system = FakeSystem()
+
+    def work(stop, report):
+        def refuse(event):
+            report(event)
+            if isinstance(event, DeviceOpened):
+                raise BrokenPipeError
+
+        with Track(ring, 2, refuse) as track:
+            DeviceWatch(CONFIG, lambda: system, track, stop).run()
+
+    with pytest.raises(BrokenPipeError), Run(work) as run:
+        run.until(lambda: not run.running)
+    assert system.closed and not system.streams[0].active and not ring.exists()
+
+
 def test_stop_is_quick_whatever_it_waits_for(ring):
     system = FakeSystem(present=[DeviceInfo(0, "Other", "ALSA", 1, 48_000)])
     config = CONFIG.model_copy(update={"reopen_ms": 60_000})
