@@ -173,3 +173,10 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     )
     os.close(write_end)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_documentation_names_every_command() -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs/commands.md").read_text()
+    missing = [words for words in ALL if len(words) == 1 and f"`cosyd {words[0]}" not in text]
+    assert missing == []
+    assert [words[1] for words in ALL if len(words) == 2 and words[1] not in text] == []
