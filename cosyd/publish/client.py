@@ -142,19 +142,21 @@ class _Session:
             page = self._control.request("replay", params, timeout_s=REPLAY_TIMEOUT_S)
             events, next_since, more = _read_page(page)
         except ControlError as error:
-            self._be_patient(error)
+            self._be_patient(replay, error)
             return False
         self._failing_since = None
         self._ready.extend(self._ordering.replayed(events, next_since, more))
         return True
 
-    def _be_patient(self, error: ControlError) -> None:
+    def _be_patient(self, replay: Replay, error: ControlError) -> None:
+        """Raise ``error`` when this has gone on for too long, and go on without what was missed."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
             log.warning("waiting to fetch what was missed: %s", error)
-        if now - self._failing_since > self._patience_s:
+        if now - self._failing_since >= self._patience_s:
             self._failing_since = None
+            self._ready.extend(self._ordering.replayed([], replay.since, more=False))
             raise ControlError(f"events were missed and cannot be fetched: {error}") from error
 
 
@@ -183,8 +185,8 @@ def _known(events: list[object]) -> Iterator[AnyMessage]:
 class Client(_Session):
     """Iterates over messages; a context manager. For one thread.
 
-    Iteration raises ControlError when events were missed and the daemon refuses to replay them for
-    ``patience_s``; iterating again goes on trying.
+    Raises ControlError when events were missed and the daemon does not hand them out for ``patience_s``;
+    iterating again goes on without them.
     """
 
     _socket: zmq.Socket[bytes] | None = None

@@ -267,7 +267,7 @@ class Publisher:
             self._subscriptions += 1
             prefixes.add(frame[1:].decode("utf-8", "replace"))
         elif frame[:1] == b"\x00":
-            self._subscriptions -= 1
+            self._subscriptions = max(0, self._subscriptions - 1)  # one may end what was never begun
 
     def _send_states(self, prefixes: tuple[str, ...]) -> None:
         for state in list(self._states.values()):
