@@ -30,7 +30,7 @@ MAX_FRAME_BYTES = 16_000_000  # beyond it libzmq drops the connection rather tha
 MAX_IN_FLIGHT = 32  # requests being handled at a time; further ones are told so
 HANDLER_S = 60.0  # a command that takes longer is given up with an error
 LINGER_MS = 500  # at the end: time for the reply to `shutdown` to leave
-REPLY_QUEUE = 1_000  # replies kept for one client that does not read them
+REPLY_QUEUE = 64  # replies kept for one client that does not read them: at most 64 MB of replay
 
 log = logging.getLogger(__name__)
 

@@ -223,7 +223,14 @@ class Device(Message, kw_only=True, frozen=True, tag="device"):
 AnyMessage: TypeAlias = AsrPartial | AsrFinal | Vad | Level | Doa | Wake | State | Health | Device
 JOURNALLED_TYPES = ("asr.final", "device", "health")
 
-_encoder = msgspec.json.Encoder()
+
+def _plain(value: object) -> object:
+    """What JSON does not know: numpy's scalars are numbers, anything else in ``details`` is its text."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else str(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
 _decoder = msgspec.json.Decoder(AnyMessage)
 
 

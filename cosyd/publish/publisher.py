@@ -69,6 +69,7 @@ class Publisher:
         self._binding: Binding | None = None
         self._counter = Counter(None, 0)
         self._kept = 0
+        self._anchored = False  # whether the journal's newest seq is known
         self._topics: Tally[str] = Tally()  # bounded by types times configured sources
         self._published: Tally[str] = Tally()
         self._states: dict[str, State] = {}
@@ -107,7 +108,8 @@ class Publisher:
         self._counter = Counter.open(self._state_folder / "journal.seq")
         stack.callback(self._counter.close)
         stack.callback(self._journal.close)
-        self._open_journal()
+        if failure := self._anchor():
+            self._complain(failure)
         descriptor = int(binding.socket.getsockopt(zmq.FD))
         loop.add_reader(descriptor, self._read_subscriptions)
         stack.callback(loop.remove_reader, descriptor)
@@ -123,13 +125,15 @@ class Publisher:
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_INBOUND_BYTES)
         return socket
 
-    def _open_journal(self) -> None:
+    def _anchor(self) -> PublishError | None:
+        """Go on after the journal's newest event; gives the error when the journal cannot be opened (yet)."""
         try:
             self._kept = self._journal.newest()
         except PublishError as error:
-            self._complain(error)
-        else:
-            self._counter.at_least(self._kept)
+            return error
+        self._counter.at_least(self._kept)
+        self._anchored = True
+        return None
 
     def _forget_binding(self) -> None:
         self._binding = None
@@ -153,6 +157,8 @@ class Publisher:
     def _send(self, message: Message) -> int:
         if self._binding is None:
             raise PublishError(f"the publisher on {self._address} is closed")
+        if message.JOURNALLED and not self._anchored:
+            self._anchor()
         stamped = self._stamp(message)
         topic, data = encode(stamped)
         failure = self._keep(stamped, topic, data) if stamped.JOURNALLED else None

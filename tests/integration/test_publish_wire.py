@@ -18,9 +18,19 @@ from typing import get_args
 import pytest
 import zmq
 
-from cosyd.client import AnyMessage, AsrFinal, AsrPartial, AsyncClient, Client, ControlError, State
+from cosyd.client import (
+    AnyMessage,
+    AsrFinal,
+    AsrPartial,
+    AsyncClient,
+    Client,
+    ControlClient,
+    ControlError,
+    State,
+)
 from cosyd.publish import client as client_module
 from cosyd.publish import messages
+from cosyd.publish.curve import create_keys
 from cosyd.publish.messages import decode
 
 DAEMON = Path(__file__).with_name("publish_daemon.py")
@@ -275,6 +285,23 @@ def test_clients_leave_nothing_behind(daemon: Daemon) -> None:
     assert threading.active_count() == 1 or all(
         thread.daemon or thread is threading.main_thread() for thread in threading.enumerate()
     )
+
+
+# --- over TCP, encrypted -------------------------------------------------------------------------------
+
+
+def test_curve_for_events_and_control(tmp_path: Path) -> None:
+    server, _ = create_keys(tmp_path / "keys", "server")
+    _, secret = create_keys(tmp_path / "keys", "kitchen")
+    local = '"endpoint": "tcp://127.0.0.1:*"'
+    daemon = Daemon(tmp_path, f'{{"publish": {{{local}, "curve": true}}, "control": {{{local}}}}}')
+    daemon.start()
+    daemon.finals(*numbered(1, 10))
+    with Client(daemon.events, daemon.control, since=0, server_key=server, secret_key=secret) as client:
+        assert texts_until(client, "final 10") == numbered(1, 10)
+    with ControlClient(daemon.control) as stranger, pytest.raises(ControlError, match="does not answer"):
+        stranger.request("replay", {"since": 0}, timeout_s=0.3)
+    assert daemon.wait() == 0
 
 
 # --- slow subscribers hurt nobody (field case 30) ------------------------------------------------------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -212,3 +214,22 @@ def test_a_level_reading_of_digital_silence() -> None:
     assert Level.of("mic", reading) == Level(
         source="mic", sample=5, rms_db=(-120.0, -3.0), peak_db=(-120.0, 0.0), vad_prob=0.1, clipped=True
     )
+
+
+def test_numpy_scalars_are_numbers() -> None:
+    message = Level(
+        source="mic",
+        sample=np.int64(5),  # type: ignore[arg-type]
+        rms_db=tuple(np.float32([-20.5, -np.inf])),
+        peak_db=tuple(np.float64([-3.0, np.nan])),
+        vad_prob=np.float32(0.25),  # type: ignore[arg-type]
+    )
+    assert decode(encode(message)[1]) == Level(
+        source="mic", sample=5, rms_db=(-20.5, FLOOR_DB), peak_db=(-3.0, FLOOR_DB), vad_prob=0.25
+    )
+
+
+def test_details_take_anything() -> None:
+    details = {"path": Path("/x"), "nan": math.nan, "error": ValueError("bad")}
+    message = Health(source=DAEMON, code="c", severity="info", message="m", details=details)
+    assert decode(encode(message)[1]).details == {"path": "/x", "nan": None, "error": "bad"}  # type: ignore[union-attr]

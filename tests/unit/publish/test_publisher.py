@@ -353,6 +353,31 @@ def test_a_start_without_a_usable_state_folder(paths: Paths) -> None:
     run(paths, body)
 
 
+def test_a_state_folder_that_comes_back(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers start at 1 without it, and go on after the journal's as soon as that can be read."""
+    monkeypatch.setattr(journal_module, "RETRY_S", 0.0)
+
+    async def first_life(publisher: Publisher, _: Subscribe) -> None:
+        for _ in range(5):
+            publisher.publish(final("old"))
+
+    async def second_life(publisher: Publisher, _: Subscribe) -> None:
+        assert publisher.publish(final("not kept")) < 5
+        paths.state.unlink()
+        away.rename(paths.state)
+        assert publisher.publish(final("kept")) == 6
+        events = publisher.replay(4)["events"]
+        assert isinstance(events, list)
+        texts = [message.text for event in events if isinstance(message := decode(bytes(event)), AsrFinal)]
+        assert texts == ["old", "kept"]
+
+    run(paths, first_life)
+    away = paths.state.with_name("away")
+    paths.state.rename(away)
+    paths.state.write_text("a file where the folder should be")
+    run(paths, second_life)
+
+
 # --- TCP and CURVE -------------------------------------------------------------------------------------
 
 CURVE = PublishConfig(endpoint="tcp://127.0.0.1:*", curve=True)
