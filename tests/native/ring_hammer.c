@@ -180,6 +180,49 @@ static void hammer(void) {
            fast_tally.spoilt + slow_tally.spoilt, visits);
 }
 
+/* --- waking ---------------------------------------------------------------------------------------- */
+
+#define PATIENCE (60 * SECOND) /* a sleeper that nobody wakes sleeps so long */
+
+struct sleeper {
+    struct ring_header *header;
+    uint32_t seen;
+    int64_t slept;
+};
+
+static void *sleep_long(void *argument) {
+    struct sleeper *sleeper = argument;
+    int64_t begun = ring_now_ns();
+    CHECK(ring_sleep(&sleeper->header->wake, sleeper->seen, PATIENCE) == RING_OK);
+    sleeper->slept = ring_now_ns() - begun;
+    return NULL;
+}
+
+/* ring_reader_wait looks up by itself every 250 ms, which would hide a writer that wakes nobody. */
+static void wake_sleeper(struct ring_writer *writer, void (*act)(struct ring_writer *)) {
+    struct sleeper sleeper = {.header = writer->map.header, .seen = atomic_load(&writer->map.header->wake)};
+    pthread_t thread;
+    atomic_fetch_or(&writer->map.header->waiting, 1);
+    pthread_create(&thread, NULL, sleep_long, &sleeper);
+    pause_ns(20000000); /* now it most likely sleeps; if not, it finds `wake` changed */
+    act(writer);
+    pthread_join(thread, NULL);
+    CHECK(sleeper.slept < PATIENCE / 2);
+}
+
+static void act_write(struct ring_writer *writer) { CHECK(ring_writer_write(writer, "123456789ab", 1, 1) == RING_OK); }
+static void act_skip(struct ring_writer *writer) { CHECK(ring_writer_skip(writer, 1) == RING_OK); }
+static void act_end(struct ring_writer *writer) { ring_writer_end(writer, true); }
+
+static void waking(void) {
+    struct ring_writer writer;
+    CHECK(ring_writer_open(&writer, path, &SPEC, 1, 0) == RING_OK);
+    wake_sleeper(&writer, act_write);
+    wake_sleeper(&writer, act_skip);
+    wake_sleeper(&writer, act_end);
+    ring_unmap(&writer.map);
+}
+
 /* --- death ----------------------------------------------------------------------------------------- */
 
 /* What kill -9 does: the lock goes, nothing is said. */
@@ -309,6 +352,7 @@ int main(int count, char **arguments) {
     death_in_huge_write();
     death_in_skip();
     death_in_tables();
+    waking();
     hammer();
     return access(path, F_OK) == 0;
 }
