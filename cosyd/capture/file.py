@@ -116,30 +116,35 @@ class FileSource:
             pacer = Pacer(ring, self._stop, self._track.tick)
             # Frame 0 of the file: a killed process's ring goes on where it was, a new clock starts here.
             first = 0 if ring.adopted else ring.write_index
-            self._resume(ring, recording, first)
+            start_ns = self._resume(ring, recording, first)
             if self._config.realtime:
-                self._play(ring, recording, first)
+                self._play(ring, recording, first, start_ns)
             else:
                 self._pour(ring, recording, pacer)
             if not self._stop.is_set():
                 self._track.ended()
                 pacer.wait_until_read()
 
-    def _resume(self, ring: RingWriter, recording: Recording, first: int) -> None:
-        """In real time as a microphone would, the clock having run on; else with the very next frame."""
+    def _resume(self, ring: RingWriter, recording: Recording, first: int) -> int:
+        """In real time as a microphone would, the clock having run on; else with the very next frame.
+
+        Returns the time (CLOCK_MONOTONIC, ns) at which the next frame is due.
+        """
         if self._config.realtime:
             left = None if recording.loop else max(0, first + recording.frames - ring.write_index)
             self._track.catch_up(at_most=left)
         else:
             self._track.resume_exactly()
+        start_ns = time.monotonic_ns()
         recording.seek(ring.write_index - first)
         self._track.opened(str(recording.path))
+        return start_ns
 
-    def _play(self, ring: RingWriter, recording: Recording, first: int) -> None:
+    def _play(self, ring: RingWriter, recording: Recording, first: int, start_ns: int) -> None:
         """By an absolute schedule: the time of each frame follows from its number, so nothing adds up."""
         rate_hz = recording.spec.rate_hz
         block = max(1, rate_hz * self._config.block_ms // 1000)
-        start_index, start_ns = ring.write_index, time.monotonic_ns()
+        start_index = ring.write_index
         while len(samples := recording.read(block)):
             due_ns = start_ns + (ring.write_index - start_index + len(samples)) * 1_000_000_000 // rate_hz
             late_s = (time.monotonic_ns() - due_ns) * 1e-9
@@ -156,6 +161,8 @@ class FileSource:
         """What a microphone would have lost meanwhile is lost."""
         if not recording.loop:
             frames = min(frames, first + recording.frames - ring.write_index)
+        if frames <= 0:
+            return
         log.warning("%s: %d frames late, leaving them out", recording.path, frames)
         ring.count_overrun(frames)
         self._track.skip(frames)

@@ -30,10 +30,11 @@ class PipeSource:
     and waits for the next writer; the clock runs on meanwhile. A writer that pauses is no loss.
     """
 
-    def __init__(self, config: SourceConfig, track: Track, stop: threading.Event) -> None:
+    def __init__(self, config: SourceConfig, track: Track, stop: threading.Event, stdin: int) -> None:
         self._config = config
         self._track = track
         self._stop = stop
+        self._stdin = stdin
         self._spec = _spec(config)
         self._rest = b""  # the beginning of a frame whose end has not come yet
 
@@ -41,7 +42,7 @@ class PipeSource:
         ring = self._track.prepare(self._spec)
         pacer = Pacer(ring, self._stop, self._track.tick)
         if self._config.path == STDIN:
-            self._copy(0, "standard input", ring, pacer)
+            self._copy(self._stdin, "standard input", ring, pacer)
             if not self._stop.is_set():
                 self._track.ended()
                 pacer.wait_until_read()

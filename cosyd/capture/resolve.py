@@ -48,7 +48,7 @@ def _by_name(devices: Sequence[DeviceInfo], wanted: str) -> DeviceInfo:
     if len(replugged) == 1:
         return replugged[0]
     part = [d for d in devices if wanted.casefold() in d.name.casefold()]
-    if len(part) > 1:
+    if len({d.name for d in part}) > 1:
         names = ", ".join(f"{d.index}: {d.name!r}" for d in part)
         raise DeviceNotFound(f"{wanted!r} fits {len(part)} input devices ({names}); give more of the name")
     return _one(part, f"no input device has {wanted!r} in its name", devices)

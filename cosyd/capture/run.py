@@ -29,12 +29,16 @@ class Capture:
     * ``bounded.DriverHangs``: a driver does not come back. The process must end without waiting for its
       threads (``os._exit``); the next one adopts the ring.
 
+    ``stdin`` is the descriptor that a pipe source calls ``-``: a process that multiprocessing has spawned
+    finds /dev/null at 0, and is given its parent's (a ``Connection`` around a copy of it can be sent along).
+
     The ring is removed when it returns or raises, and kept for the next process if this one is killed.
     """
 
-    def __init__(self, config: SourceConfig, ring_path: Path) -> None:
+    def __init__(self, config: SourceConfig, ring_path: Path, *, stdin: int = 0) -> None:
         self._config = config
         self._ring_path = ring_path
+        self._stdin = stdin
 
     def run(self, stop: threading.Event, report: Report) -> None:
         config = self._config
@@ -44,7 +48,7 @@ class Capture:
             if config.type == "file":
                 FileSource(config, track, stop).run()
             elif config.type == "pipe":
-                PipeSource(config, track, stop).run()
+                PipeSource(config, track, stop, self._stdin).run()
             else:
                 log.info("%s: capture runs with priority: %s", config.name, raise_priority())
                 DeviceWatch(config, lambda: audio_system(config.type), track, stop).run()

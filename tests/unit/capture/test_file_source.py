@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 import soundfile
-from recording import Run, attach, read_frames
+from capture_run import Run, attach, read_frames
 
 from cosyd.capture import Capture
 from cosyd.config.schema import SourceConfig
@@ -106,7 +106,7 @@ def test_a_stopped_process_leaves_out_what_it_slept_through(tmp_path, ring, monk
         gap = run.wait_for(GapRecorded)
         while (block := reader.read(1_600)) is None or not block.gap:
             reader.wait(1)
-    assert gap.frames == pytest.approx(5 * RATE_HZ, abs=0.2 * RATE_HZ)
+    assert gap.frames == pytest.approx(5 * RATE_HZ, abs=RATE_HZ)
     assert block.gap == gap.frames and block.index == gap.sample + gap.frames
     assert block.frames[0, 0] == block.index % 30_000  # the file went on with the clock
 
@@ -148,7 +148,7 @@ def test_after_a_crash_in_real_time_it_has_played_on_like_a_microphone(tmp_path,
             while (after := reader.read(1_600)) is None:
                 reader.wait(1)
     assert len(first.frames) == 8_000
-    assert gap.sample == 8_000 and gap.frames == pytest.approx(RATE_HZ, abs=0.3 * RATE_HZ)
+    assert gap.sample == 8_000 and RATE_HZ <= gap.frames < 2 * RATE_HZ
     assert after.index == 8_000 + gap.frames
     assert after.frames[0, 0] == (after.index % 6_000 if loop else after.index)
 

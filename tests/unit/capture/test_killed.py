@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import soundfile
-from recording import attach
+from capture_run import attach
 
 from cosyd.ring import RingReader, WriterState
 
@@ -79,7 +79,7 @@ def test_a_reader_hears_one_gap_of_the_right_length(tmp_path, recording):
             assert reader.epoch == 2 and reader.lost_frames == 0
     assert opened["reopened"] and opened["sample"] == gap["sample"] + gap["frames"]
     assert (len(before.frames), after.gap) == (gap["sample"], gap["frames"])
-    assert gap["frames"] == pytest.approx((resumed_ns - last_ns) * 1e-9 * RATE_HZ, abs=0.01 * RATE_HZ)
+    assert gap["frames"] == pytest.approx((resumed_ns - last_ns) * 1e-9 * RATE_HZ, abs=0.05 * RATE_HZ)
     assert after.frames[0, 0] == after.index % 20_000  # the recording has played on
     ring.unlink()
 

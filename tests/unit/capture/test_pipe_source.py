@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
 import time
+from multiprocessing.connection import Connection
 
 import numpy as np
 import pytest
-from recording import Run, attach, read_frames
+from capture_run import Run, attach, read_frames
 
 from cosyd.capture import Capture
 from cosyd.config.schema import SourceConfig
@@ -30,9 +32,9 @@ def fifo(tmp_path):
     return path
 
 
-def piping(path, ring, **keys) -> Run:
+def piping(path, ring, *, stdin: int = 0, **keys) -> Run:
     keys = {"rate_hz": RATE_HZ, "buffer_s": 2} | keys
-    return Run(Capture(SourceConfig(type="pipe", path=str(path), **keys), ring).run)
+    return Run(Capture(SourceConfig(type="pipe", path=str(path), **keys), ring, stdin=stdin).run)
 
 
 def ramp(frames: int, first: int = 0) -> np.ndarray:
@@ -79,13 +81,10 @@ def test_a_writer_that_leaves_is_a_loss_and_the_next_one_a_reopening(fifo, ring)
     assert opened.reopened and opened.sample == gap.sample + gap.frames
 
 
-def test_standard_input_ends_the_source(ring, monkeypatch):
+def test_standard_input_ends_the_source(ring):
     read_end, write_end = os.pipe()
-    kept = os.dup(0)
-    os.dup2(read_end, 0)
-    os.close(read_end)
     try:
-        with piping("-", ring, format="f32") as run, attach(ring, 0) as reader:
+        with piping("-", ring, stdin=read_end, format="f32") as run, attach(ring, 0) as reader:
             samples = np.linspace(-1, 1, 3_000, dtype="<f4")
             os.write(write_end, samples.tobytes())
             heard = read_frames(reader, 3_000)
@@ -95,8 +94,7 @@ def test_standard_input_ends_the_source(ring, monkeypatch):
             reader.read(1)
             run.until(lambda: not run.running)
     finally:
-        os.dup2(kept, 0)
-        os.close(kept)
+        os.close(read_end)
     np.testing.assert_array_equal(heard[:, 0], samples)
     assert run.of(DeviceLost) == []
 
@@ -104,10 +102,41 @@ def test_standard_input_ends_the_source(ring, monkeypatch):
 def test_stop_while_nobody_writes(fifo, ring):
     with piping(fifo, ring) as run:
         run.wait_for(DeviceLost)
-        asked = time.monotonic()
         run.stop.set()
         run.until(lambda: not run.running)
-        assert time.monotonic() - asked < 2
+
+
+CHILD = """
+import threading
+from pathlib import Path
+from cosyd.capture import Capture
+
+def main(connection, config, ring):
+    Capture(config, Path(ring), stdin=connection.fileno()).run(threading.Event(), lambda event: None)
+"""
+
+
+def test_standard_input_of_the_parent_in_a_spawned_process(tmp_path, ring, monkeypatch):
+    (tmp_path / "spawned_capture.py").write_text(CHILD)
+    monkeypatch.syspath_prepend(tmp_path)
+    import spawned_capture
+
+    read_end, write_end = os.pipe()
+    config = SourceConfig(type="pipe", path="-", rate_hz=RATE_HZ, buffer_s=2)
+    with Connection(read_end, writable=False) as connection:
+        process = multiprocessing.get_context("spawn").Process(
+            target=spawned_capture.main, args=(connection, config, str(ring))
+        )
+        process.start()
+    os.write(write_end, ramp(2_000).tobytes())
+    with attach(ring, 0) as reader:
+        heard = read_frames(reader, 2_000)
+        os.close(write_end)
+        reader.wait(0.1)
+        process.join(20)
+    assert process.exitcode == 0
+    process.close()
+    np.testing.assert_array_equal(heard[:, 0], ramp(2_000))
 
 
 @pytest.mark.parametrize(

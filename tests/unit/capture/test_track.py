@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cosyd.capture.track import Track
 from cosyd.ring import RingReader, RingWriter
@@ -173,6 +175,45 @@ def test_first_opening_has_no_gap_however_long_it_took(track, clock, events):
     capture(track, clock, 0.1)
     track.opened("mic")
     assert events == [DeviceLost(0, "no such device"), DeviceOpened(0, "mic", 48_000, 2, "s16", False)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([SPEC, OTHER]),
+            st.integers(1, 400),  # ms of audio
+            st.integers(0, 5_000),  # ms away
+            st.booleans(),  # an opening that fails half way
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_whatever_happens_the_clock_keeps_the_time(tmp_path_factory, story):
+    """Each second of the machine is a second of the source clock, in audio or in gaps; it never goes back."""
+    clock, events, seconds = Clock(), [], -1.0
+    with Track(tmp_path_factory.mktemp("story") / "mic.ring", 2.0, events.append, now_ns=clock) as track:
+        for spec, audio_ms, away_ms, fails in story:
+            track.prepare(spec)
+            if fails:
+                track.catch_up()
+                clock.ns += 30_000_000
+                track.prepare(spec)
+            track.catch_up()
+            capture(track, clock, audio_ms / 1000)
+            track.opened("mic")
+            assert track.index / spec.rate_hz > seconds
+            seconds = track.index / spec.rate_hz
+            clock.ns += away_ms * 1_000_000
+            track.lost("gone")
+    began_ns = T0 + (30_000_000 if story[0][3] else 0)  # before the first frame there is no clock
+    ended_ns = clock.ns - story[-1][2] * 1_000_000
+    assert seconds == pytest.approx((ended_ns - began_ns) * 1e-9, abs=3e-5 * 2 * len(story))
+    opened = [event for event in events if isinstance(event, DeviceOpened)]
+    gaps = {event.sample + event.frames for event in events if isinstance(event, GapRecorded)}
+    starts = {event.sample for event in opened}
+    assert len(opened) == len(story) and gaps <= starts
 
 
 def test_progress_tells_overruns_and_drift(track, clock, events, caplog):
