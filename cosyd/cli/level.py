@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from argparse import Namespace
 
@@ -25,10 +26,10 @@ def run(args: Namespace) -> int:
     source = pick_source(load_config(args).config, args.source)
     screen = console()
     meters = Meters()
-    until = time.monotonic() + args.seconds if args.seconds else float("inf")
+    seconds = args.seconds or math.inf
     code = 0
     try:
-        (_live if screen.is_terminal else _plain)(source, meters, until, screen)
+        (_live if screen.is_terminal else _plain)(source, meters, seconds, screen)
     except KeyboardInterrupt:
         code = INTERRUPTED
     for complaint in complaints(meters):
@@ -36,23 +37,19 @@ def run(args: Namespace) -> int:
     return code
 
 
-def _live(source: SourceConfig, meters: Meters, until: float, screen: Console) -> None:
+def _live(source: SourceConfig, meters: Meters, seconds: float, screen: Console) -> None:
     with Tap(source, PERIOD_MS) as tap, Live(console=screen, auto_refresh=False) as live:
-        for level in tap.levels():
-            now = time.monotonic()
-            if now >= until:
-                return
+        for level in tap.levels(seconds):
             if level is not None:
+                now = time.monotonic()
                 meters.accept(level.rms_db, level.peak_db, level.clipped, now)
                 live.update(Group(_title(tap.opened), *meters.draw(_width(screen), now)), refresh=True)
 
 
-def _plain(source: SourceConfig, meters: Meters, until: float, _: Console) -> None:
+def _plain(source: SourceConfig, meters: Meters, seconds: float, _: Console) -> None:
     """A line a second: time in the source's clock, then each channel's level and peak."""
     with Tap(source, PLAIN_PERIOD_MS) as tap:
-        for level in tap.levels():
-            if time.monotonic() >= until:
-                return
+        for level in tap.levels(seconds):
             if level is not None and tap.opened is not None:
                 meters.accept(level.rms_db, level.peak_db, level.clipped, time.monotonic())
                 print_line(_line(level, tap.opened.rate_hz))

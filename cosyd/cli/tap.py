@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
@@ -46,13 +48,17 @@ class Tap:
         self._stop.set()
         self._thread.join(STOP_S)  # a driver that hangs keeps the thread, which ends with the program
 
-    def levels(self) -> Iterator[Level | None]:
-        """A level each period, None in between, until the source has ended. Raises AudioError."""
+    def levels(self, limit_s: float = math.inf) -> Iterator[Level | None]:
+        """A level each period, None in between, until the source has ended or was open for ``limit_s``.
+
+        Raises AudioError.
+        """
         self._wait_until_open()
+        until = time.monotonic() + limit_s
         with RingReader.attach(self._path) as reader:
             meter = LevelMeter(self._period_ms)
             frames = max(1, reader.spec.frames(self._period_ms / 1000))
-            while True:
+            while time.monotonic() < until:
                 writer = reader.writer
                 reader.wait(TURN_S)
                 while (block := reader.read(frames)) is not None:

@@ -18,7 +18,7 @@ from cosyd.cli.tap import Tap
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import AudioError, CosydError
 
-LISTEN_S = 1.5  # opening takes a part of it
+LISTEN_S = 1.0
 PERIOD_MS = 100
 DEVICE_TYPES = ("portaudio", "pyaudio")
 SOUND = Path("/dev/snd")
@@ -132,11 +132,8 @@ def signal(source: SourceConfig) -> Check:
 def _listen(source: SourceConfig) -> Meters:
     """Levels of about a second; fewer when the device delivers none."""
     meters = Meters()
-    until = time.monotonic() + LISTEN_S
     with Tap(source, PERIOD_MS) as tap:
-        for level in tap.levels():
+        for level in tap.levels(LISTEN_S):
             if level is not None:
                 meters.accept(level.rms_db, level.peak_db, level.clipped, time.monotonic())
-            if time.monotonic() >= until:
-                break
     return meters
