@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from cosyd.ring import RingReader, RingWriter, WriterState, _ring
 from cosyd.ring.reference import KNOWN_GAPS, ReferenceReader, ReferenceRing
@@ -25,6 +33,7 @@ SPECS = [
     AudioSpec(1000, 1, SampleFormat.F32),
 ]
 AMOUNTS = st.one_of(st.integers(0, 20), st.integers(0, 5000))
+MOST_READERS = 5  # at once: each is asked about after every step
 Pair = tuple[RingReader, ReferenceReader]
 
 
@@ -64,6 +73,7 @@ class RingMachine(RuleBasedStateMachine):
         self.real.count_overrun(frames)
         self.model.count_overrun(frames)
 
+    @precondition(lambda self: len(self.attached) < MOST_READERS)
     @rule(target=readers, back=st.one_of(st.none(), st.integers(-50, 10_000)))
     def attach(self, back: int | None) -> Pair:
         """At the live edge, before it (perhaps older than what is kept), or ahead of it."""
@@ -149,7 +159,7 @@ class RingMachine(RuleBasedStateMachine):
 
 TestRingAgainstReference = RingMachine.TestCase
 TestRingAgainstReference.settings = settings(
-    max_examples=60,
+    max_examples=50,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
