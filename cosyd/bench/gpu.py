@@ -1,8 +1,8 @@
 """``cosyd bench gpu``: how fast the GPU front end is, on this machine, now.
 
-Every figure comes with what it was measured on. Times are wall-clock around ``launch`` … ``collect`` unless a name
-says otherwise: copies both ways, all kernels, and Python's part are in. Inputs are noise, never zeros; 48 kHz
-S16 mono.
+Every figure comes with what it was measured on. Times are wall-clock around ``launch`` … ``collect``
+unless a name says otherwise: copies both ways, all kernels, and Python's part are in. Inputs are noise, never
+zeros; 48 kHz S16 mono.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from cosyd.errors import GpuError
 from cosyd.gpu.driver import Gpu
-from cosyd.gpu.dtln import Mode
-from cosyd.gpu.pipeline import Pipeline, Settings
+from cosyd.gpu.pipeline import Pipeline
+from cosyd.gpu.settings import Mode, Settings
 from cosyd.gpu.streams import stream_record
 from cosyd.gpu.weights import DtlnWeights, VadWeights, read_dtln, read_vad
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
@@ -43,7 +43,12 @@ Values = dict[str, Any]
 def percentiles(seconds: NDArray[np.float64], scale: float = 1e6) -> Values:
     """Of durations, in microseconds by default."""
     p50, p90, p99 = np.percentile(seconds, (50, 90, 99)) * scale
-    return {"p50": round(p50, 2), "p90": round(p90, 2), "p99": round(p99, 2), "max": round(seconds.max() * scale, 2)}
+    return {
+        "p50": round(p50, 2),
+        "p90": round(p90, 2),
+        "p99": round(p99, 2),
+        "max": round(seconds.max() * scale, 2),
+    }
 
 
 class GpuBench:
@@ -68,7 +73,7 @@ class GpuBench:
         return Pipeline(self.gpu, settings, self.vad, self.dtln)
 
     def latency(self, mode: Mode = "fp32", hops: int = 20_000) -> Values:
-        """One stream: PCM in host memory -> denoised PCM, probability in host memory, features on the device."""
+        """One stream: PCM in host memory -> denoised PCM and probability there, features on the device."""
         with self.open(1, mode) as pipeline:
             run = Runner(pipeline, 1)
             run.steps(200)
@@ -76,7 +81,7 @@ class GpuBench:
             return {"hops": hops, "mode": mode, "us": percentiles(run.seconds)}
 
     def streams(self, count: int, mode: Mode, hops: int = 250, aligned: bool = False) -> Values:
-        """Step time of ``count`` streams. ``aligned``: all began together, so every fourth hop has all the VAD work."""
+        """Step time of ``count`` streams. ``aligned``: all VAD work in every fourth hop."""
         with self.open(count, mode) as pipeline:
             run = Runner(pipeline, count, aligned)
             run.steps(20)
@@ -105,12 +110,15 @@ class GpuBench:
         return {"streams": count, "mode": mode, "us": rounded, "sum_us": round(sum(times.values()) * 1e3, 1)}
 
     def torch(self, batch: int, repeats: int = 200) -> Values:
-        """PyTorch eager on the same networks, inputs on the device: one DTLN hop and a quarter of a VAD chunk."""
+        """PyTorch eager, same networks, inputs on the device: one DTLN hop and a quarter of a VAD chunk."""
         from cosyd.bench.gpu_torch import TorchNetworks
 
         networks = TorchNetworks(self.dtln, self.vad, batch)
         torch = networks.torch
-        frames, chunks = torch.randn(batch, 512, device="cuda") * 0.1, torch.randn(batch, 576, device="cuda") * 0.1
+        frames, chunks = (
+            torch.randn(batch, 512, device="cuda") * 0.1,
+            torch.randn(batch, 576, device="cuda") * 0.1,
+        )
         with torch.inference_mode():
             hop = _timed(lambda: networks.denoise(frames), torch.cuda.synchronize, repeats)
             chunk = _timed(lambda: networks.speech(chunks), torch.cuda.synchronize, repeats)
@@ -124,7 +132,7 @@ class GpuBench:
         }
 
     def ceilings(self) -> Values:
-        """What this chip reaches: FP32 and FP16 products, a copy on the device, copies from and to the host."""
+        """What this chip reaches: FP32 and FP16 products, copies on the device and to and from the host."""
         import importlib
 
         torch = importlib.import_module("torch")
@@ -187,7 +195,7 @@ class Runner:
         np.copyto(self._pipeline.begin(self._slots), self._noise)
 
     def steps(self, hops: int) -> None:
-        """One after the other: ``seconds`` is launch to results in host memory, ``host`` what filling the buffer took."""
+        """``seconds``: launch to results in host memory; ``host``: what filling the buffer took."""
         seconds, host = np.empty(hops), np.empty(hops)
         for i in range(hops):
             start = time.perf_counter()
@@ -198,7 +206,9 @@ class Runner:
         self.seconds, self.host = seconds, host
 
 
-def measure(models: Path, cache: Path, quick: bool = False, say: Callable[[str], None] | None = None) -> Values:
+def measure(
+    models: Path, cache: Path, quick: bool = False, say: Callable[[str], None] | None = None
+) -> Values:
     """Everything; ``say`` is told each result as it comes."""
     report: Values = {}
 

@@ -33,7 +33,7 @@ class TorchNetworks:
         return self.torch.from_numpy(np.ascontiguousarray(values, np.float32)).cuda()
 
     def _zeros(self) -> tuple[Any, Any]:
-        return tuple(self.torch.zeros(1, self._batch, 128, device="cuda") for _ in range(2))  # type: ignore[return-value]
+        return tuple(self.torch.zeros(1, self._batch, 128, device="cuda") for _ in range(2))
 
     def _lstm(self, w: Lstm) -> Any:
         layer = self.torch.nn.LSTM(len(w.inputs), 128, batch_first=True).cuda().requires_grad_(False)

@@ -60,11 +60,13 @@ class DeviceArray:
         self._gpu.cuda.memset_d8(self.address, 0, self.nbytes)
 
     def free(self) -> None:
+        """Once; what still runs on the device must not use it."""
         self._memory.free()
+        self._gpu.allocated -= self.nbytes
 
 
 class Gpu:
-    """One device: its primary context, the kernels, memory. Opens in ``__enter__``, closes in ``__exit__``."""
+    """One device: its primary context, the kernels, memory. Opens in ``__enter__``."""
 
     def __init__(self, cache: Path, device: int = 0) -> None:
         self._cache = cache
@@ -72,6 +74,7 @@ class Gpu:
         self._stack = ExitStack()
         self._modules: dict[str, Any] = {}
         self.allocated = 0
+        self._collected: list[DeviceArray] | None = None
         self._trace: list[tuple[str, Any, Any]] | None = None
 
     def __enter__(self) -> Gpu:
@@ -122,14 +125,29 @@ class Gpu:
 
     def array(self, shape: Sequence[int], dtype: DTypeLike = np.float32) -> DeviceArray:
         """Zeroed device memory."""
-        array = DeviceArray(self, tuple(shape), dtype)
+        array = self._keep(DeviceArray(self, tuple(shape), dtype))
         array.clear()
         return array
 
     def upload(self, values: Array) -> DeviceArray:
-        array = DeviceArray(self, values.shape, values.dtype)
+        array = self._keep(DeviceArray(self, values.shape, values.dtype))
         array.set(values)
         return array
+
+    def _keep(self, array: DeviceArray) -> DeviceArray:
+        if self._collected is not None:
+            self._collected.append(array)
+        return array
+
+    @contextmanager
+    def collecting(self) -> Iterator[list[DeviceArray]]:
+        """Gives the list of all arrays that are made inside, for who has to free them."""
+        arrays: list[DeviceArray] = []
+        self._collected = arrays
+        try:
+            yield arrays
+        finally:
+            self._collected = None
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         """Zeroed page-locked host memory, so that copies run beside kernels and the host's work."""
@@ -180,8 +198,9 @@ class Gpu:
 
     @contextmanager
     def tracing(self) -> Iterator[Callable[[], list[tuple[str, float]]]]:
-        """Launches inside are timed on the device; call what this gives afterwards: (kernel, milliseconds)."""
-        self._trace = trace = []
+        """Launches inside are timed on the device; call the result afterwards: (kernel, milliseconds)."""
+        trace: list[tuple[str, Any, Any]] = []
+        self._trace = trace
 
         def times() -> list[tuple[str, float]]:
             self.cuda.Context.synchronize()

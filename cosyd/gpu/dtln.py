@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from cosyd.errors import GpuError
 from cosyd.gpu import pack
 from cosyd.gpu.driver import DeviceArray, Gpu
+from cosyd.gpu.settings import Mode
 from cosyd.gpu.weights import UNITS, DtlnWeights
 from cosyd.spec import FRAME
 
 Array = NDArray[Any]
-Mode = Literal["fp32", "fp16", "bf16"]
 
 BINS = FRAME.window // 2 + 1
 SPECTRUM_STRIDE = 260  # SPEC_STRIDE of kernels/common.cuh
@@ -130,7 +130,7 @@ class DtlnKernels:
         blend: float,
         stream: Any,
     ) -> None:
-        """One hop of the rows that ``header`` lists: raw[slots][RING] -> clean[slots][RING] and out[rows][HOP]."""
+        """One hop of the rows in ``header``: raw[slots][RING] -> clean[slots][RING] and out[rows][HOP]."""
         rows = (np.uintp(header), np.int32(capacity))
         four = (-(-capacity // 4),)
         launch = self._gpu.launch
@@ -159,7 +159,7 @@ class DtlnKernels:
         self._gpu.launch("dtln", name, grid, block, layer, stream=stream, shared=shared)
 
     def _shape(self, matrix: Matrix, capacity: int) -> tuple[str, tuple[int, int], int, int]:
-        """Kernel, grid, block, dynamic shared memory. Few rows take FP32 in every mode: they wait for memory only."""
+        """Kernel, grid, block, dynamic shared memory. Few rows take FP32 in every mode."""
         if capacity <= FEW_STREAMS:
             rows = 1 if capacity <= ONE_STREAM else 8
             grid = (-(-matrix.columns // 16), -(-capacity // rows))

@@ -18,9 +18,9 @@ from cosyd.frontend.front_end import FrontBatch, SlotStatistics, needs_denoiser
 from cosyd.frontend.pcm import Frames
 from cosyd.frontend.stage import Samples, Slots
 from cosyd.gpu.driver import Gpu
-from cosyd.gpu.dtln import Mode
 from cosyd.gpu.intake import HopCutter
-from cosyd.gpu.pipeline import Pipeline, Settings
+from cosyd.gpu.pipeline import Pipeline
+from cosyd.gpu.settings import Mode, Settings
 from cosyd.gpu.weights import DtlnWeights, VadWeights
 from cosyd.spec import FRAME, AudioSpec
 from cosyd.types import Backend

@@ -58,7 +58,7 @@ class HopCutter:
         return self._origin or 0
 
     def push(self, frames: Array, sample: int) -> None:
-        """Take frames [n, channels] (uint8 [n, channels, 3] for packed 24 bit), right after the ones before."""
+        """Take frames [n, channels] (packed 24 bit: uint8 [n, channels, 3]), right after the ones before."""
         if not len(frames):
             return
         if self._origin is None:
@@ -81,7 +81,7 @@ class HopCutter:
         self._kept = np.concatenate((np.repeat(frames[:1], -self._first, axis=0), frames))
 
     def take(self) -> Array | None:
-        """The frames of the next hop, or None when they have not all come. The first call makes ``history``."""
+        """The frames of the next hop; None when they have not all come. The first call makes ``history``."""
         if self._kept is None:
             return None
         start, stop = self.ratio.end(self._next - 1), self.ratio.end(self._next + FRAME.hop - 1)
@@ -96,7 +96,7 @@ class HopCutter:
         return piece
 
     def finish(self, delay: int) -> None:
-        """End of input: hold the last frame until everything, ``delay`` samples later, has come out in whole blocks."""
+        """End of input: hold the last frame until all, ``delay`` later, has come out in whole blocks."""
         if self._kept is None or not self._received:
             return
         outputs = -(-self._received * self.ratio.up // self.ratio.down) + delay

@@ -110,7 +110,8 @@ def _with_nvrtc(name: str, arch: int) -> bytes:
         nvrtc: Any = importlib.import_module("cuda.bindings.nvrtc")
     except ImportError as error:
         raise GpuError(
-            f"no machine code of {name}.cu for sm_{arch}: install nvcc or cuda-bindings, or a package with fatbins"
+            f"no machine code of {name}.cu for sm_{arch}: "
+            "install nvcc or cuda-bindings, or a package with fatbins"
         ) from error
     folder = source_folder()
     headers = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"

@@ -80,7 +80,7 @@ def _kaldi_bank(design: MelDesign) -> Array:
 
 
 def _slaney_bank(design: MelDesign) -> Array:
-    """Triangles in Hz at points evenly spaced on Slaney's scale (linear to 1 kHz, then logarithmic), of equal area."""
+    """Triangles of equal area in Hz, evenly spaced on Slaney's scale: linear to 1 kHz, then logarithmic."""
     linear, log_step, knee = 200.0 / 3, np.log(6.4) / 27, 1000.0
     knee_mel = knee / linear
 

@@ -1,4 +1,4 @@
-"""Weights in the layouts that the kernels read; the layouts are described in kernels/dense.cuh and kernels/vad.cu."""
+"""Weights in the layouts that the kernels read; kernels/dense.cuh and kernels/vad.cu describe them."""
 
 from __future__ import annotations
 

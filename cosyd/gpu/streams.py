@@ -82,7 +82,7 @@ class FilterBank:
 
 
 def stream_record(spec: AudioSpec, ratio: Ratio, mapped: Sequence[int]) -> Any:
-    """The kernel's description of a stream (np.void of STREAM). ``mapped``: channels of which the mean is taken."""
+    """The kernel's description of a stream (np.void of STREAM). ``mapped``: channels of the mean."""
     if spec.channels > MOST_CHANNELS or not mapped or not all(0 <= c < spec.channels for c in mapped):
         raise UnsupportedFormat(
             f"channels {list(mapped)} of {spec.channels}: the GPU takes up to {MOST_CHANNELS}"

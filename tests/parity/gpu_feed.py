@@ -23,7 +23,7 @@ POLE = float(np.exp(-2 * np.pi * DC_CORNER_HZ / FRAME.rate_hz))
 
 
 def voice(frames: int, rate: int, seed: int) -> Array:
-    """Something with the shape of speech: harmonics of a gliding pitch in syllables, over noise and an offset."""
+    """Something like speech: harmonics of a gliding pitch in syllables, over noise and an offset."""
     rng = np.random.default_rng(seed)
     t = np.arange(frames) / rate
     pitch = rng.uniform(90, 220) * (1 + 0.2 * np.sin(2 * np.pi * rng.uniform(0.5, 2) * t))

@@ -65,7 +65,7 @@ def _frame(v: Array, design: MelDesign) -> Array:
 
 
 def statistics(x: Array, silence: float) -> Array:
-    """x [frames, channels] in ±1 -> [channels, 4]: sum of squares, peak, full-scale samples, silent samples."""
+    """x [frames, channels] in ±1 -> [channels, 4]: sum of squares, peak, samples at full scale, silent."""
     x = x.astype(np.float64)
     a = np.abs(x)
     full = (a >= 1 - 2.0**-15).sum(axis=0)

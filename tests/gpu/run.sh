@@ -1,0 +1,46 @@
+#!/bin/sh
+# The GPU suite, in this order: build, compare with float64, look for bad memory accesses and races, then time.
+#
+#   tests/gpu/run.sh [OUTPUT] [--quick]
+#
+# Needs a GPU, PyCUDA, cuda-bindings, pytest, nvcc or a filled kernel cache, and the models
+# (COSYD_MODELS_DIR, else the default folder). Writes OUTPUT/gpu.json, and gpu-quality.json where
+# COSYD_MIXTURES names a file made by prepare_quality.py. `make_page.py` turns them into docs/benchmarks/gpu.md.
+set -eu
+cd "$(dirname "$0")/../.."
+output=${1:-docs/benchmarks}
+quick=${2:-}
+python=${PYTHON:-python3}
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+export COSYD_KERNEL_CACHE="${COSYD_KERNEL_CACHE:-$PWD/.cache/kernels}"
+models=${COSYD_MODELS_DIR:-/var/lib/cosyd/models}
+export COSYD_MODELS_DIR="$models"
+
+echo "== build"
+$python -c "
+from pathlib import Path
+import os
+from cosyd.gpu.driver import Gpu
+from cosyd.gpu.kernels import NAMES
+with Gpu(Path(os.environ['COSYD_KERNEL_CACHE'])) as gpu:
+    print(gpu.name, f'sm_{gpu.arch}', [name for name in NAMES if gpu.module(name)])
+"
+echo "== parity"
+$python -m pytest tests/parity -q -p no:cacheprovider
+
+sanitizer=$(command -v compute-sanitizer || true)
+if [ -n "$sanitizer" ]; then
+    for tool in memcheck racecheck; do
+        echo "== compute-sanitizer $tool"
+        "$sanitizer" --tool $tool --error-exitcode 9 --target-processes all --print-limit 3 \
+            "$($python -c 'import sys; print(sys.executable)')" tests/gpu/small_steps.py "$models" "$COSYD_KERNEL_CACHE"
+    done
+else
+    echo "== compute-sanitizer is not installed here: NOT RUN"
+fi
+if [ -n "${COSYD_MIXTURES:-}" ]; then
+    echo "== quality"
+    $python tests/gpu/quality_gpu.py "$COSYD_MIXTURES" "$models" "$COSYD_KERNEL_CACHE" "$output/gpu-quality.json"
+fi
+echo "== time"
+$python tests/gpu/bench_gpu.py "$models" "$COSYD_KERNEL_CACHE" "$output/gpu.json" $quick

@@ -1,0 +1,101 @@
+"""Where machine code comes from: the cache, a compiler, and what is said when there is neither."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cosyd.errors import GpuError
+from cosyd.gpu import kernels
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for nvcc that writes its arguments to the output and counts its calls."""
+    path = tmp_path / "home" / "bin" / "nvcc"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "#!/bin/sh\n"
+        f"echo called >> {tmp_path}/calls\n"
+        'args="$*"; while [ "$1" != "-o" ]; do shift; done; echo "$args" > "$2"\n'
+    )
+    path.chmod(0o755)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    return tmp_path / "calls"
+
+
+def test_compiled_once_then_served_from_the_cache(compiler: Path, tmp_path: Path) -> None:
+    first = kernels.machine_code("slots", 90, tmp_path / "cache")
+    assert b"-arch=sm_90" in first and b"slots.cu" in first
+    assert kernels.machine_code("slots", 90, tmp_path / "cache") == first
+    assert compiler.read_text().count("called") == 1
+    kernels.machine_code("slots", 75, tmp_path / "cache")
+    assert compiler.read_text().count("called") == 2
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.suffix == ".part"]
+
+
+def test_a_changed_header_changes_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    for path in kernels.source_folder().glob("*.cu*"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    before = kernels.source_key("vad")
+    monkeypatch.setattr(kernels, "source_folder", lambda: folder)
+    assert kernels.source_key("vad") == before
+    (folder / "common.cuh").write_text("// other\n")
+    assert kernels.source_key("vad") != before
+
+
+@pytest.mark.usefixtures("compiler")
+def test_an_empty_cache_file_is_not_served(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / f"slots-{kernels.source_key('slots')[:16]}-sm_90.cubin").touch()
+    assert kernels.machine_code("slots", 90, cache)
+
+
+def test_a_compiler_error_is_one_line_with_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bin" / "nvcc"
+    path.parent.mkdir()
+    path.write_text("#!/bin/sh\necho 'warning: x' >&2; echo 'vad.cu(3): error: no such thing' >&2; exit 2\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    with pytest.raises(GpuError, match=r"vad\.cu for sm_90: vad\.cu\(3\): error: no such thing$"):
+        kernels.machine_code("vad", 90, tmp_path / "cache")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.usefixtures("compiler")
+def test_a_read_only_cache_does_not_stop_the_start(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o500)
+    assert kernels.machine_code("slots", 90, cache)
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_cache_that_is_a_file_does_not_stop_the_start(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.write_text("not a folder")
+    assert kernels.machine_code("slots", 90, cache)
+
+
+def test_without_any_compiler_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "find_nvcc", lambda: None)
+    monkeypatch.setattr(kernels.importlib, "import_module", _absent)
+    with pytest.raises(GpuError, match="nvcc or cuda-bindings"):
+        kernels.machine_code("slots", 90, tmp_path)
+
+
+def _absent(name: str) -> None:
+    raise ImportError(name)
+
+
+def test_the_fatbin_command_names_every_architecture_and_portable_code(tmp_path: Path) -> None:
+    command = " ".join(kernels.fatbin_command(Path("nvcc"), "vad", tmp_path / "x"))
+    for arch in kernels.ARCHITECTURES:
+        assert f"code=sm_{arch}" in command
+    assert "code=compute_120" in command
