@@ -120,7 +120,7 @@ class Publisher:
         socket = context.socket(zmq.XPUB)
         socket.setsockopt(
             zmq.XPUB_VERBOSER, 1
-        )  # tell of every subscription and its end, not of the first and last
+        )  # tell of each subscription and its end, not of the first only
         socket.setsockopt(zmq.SNDHWM, self._high_water)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_INBOUND_BYTES)
         return socket
