@@ -22,7 +22,7 @@ from cosyd.client import AsrPartial, Client
 
 PICTURE = Path(__file__).with_name("listen.svg")
 CLIPS = 8
-FINALS, PARTIALS = 4, 4  # the picture is taken at this partial after so many finals
+FINALS, PARTIALS = 4, 3  # taken at this partial, or later, after so many finals
 WIDTH = 100
 
 
@@ -47,7 +47,7 @@ def _watch(client: Client, console: Console) -> Captions:
             console.print(line)
         if isinstance(message, AsrPartial) and captions.utterances >= FINALS:
             partials += 1
-            if partials == PARTIALS:
+            if partials >= PARTIALS and captions.views[message.source].speaking:
                 break
     return captions
 
