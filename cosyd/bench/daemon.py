@@ -60,7 +60,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, **self.environment},
+                env=_inherited() | self.environment,
             )
         return self
 
@@ -119,3 +119,9 @@ def _ends_with_us() -> list[str]:
     """A prefix for the command: the daemon is told to end when this process dies, however it dies."""
     tool = shutil.which("setpriv")
     return [tool, "--pdeathsig", "TERM"] if tool else []
+
+
+def _inherited() -> dict[str, str]:
+    """Our environment, without a service manager's that started us: it is not to hear of this daemon."""
+    managed = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+    return {name: value for name, value in os.environ.items() if name not in managed}
