@@ -11,6 +11,7 @@ from cosyd.errors import AudioError
 
 T = TypeVar("T")
 
+LONGEST_S = 10.0  # for a deadline that is not set
 LOOK_S = 0.05  # pause between looks at what is going on; the loss of a device is seen so much late
 
 
@@ -57,8 +58,13 @@ def call_bounded(
     """
     call = _Call(work)
     threading.Thread(target=call.run, name=f"driver: {what}", daemon=True).start()
-    while not call.done.wait(LOOK_S):
-        waiting()
-        if time.monotonic() > deadline():
-            raise DriverHangs(f"the audio driver has not come back from {what}; capture must be restarted")
+    try:
+        while not call.done.wait(LOOK_S):
+            waiting()
+            if time.monotonic() > deadline():
+                raise DriverHangs(
+                    f"the audio driver has not come back from {what}; capture must be restarted"
+                )
+    finally:  # if ``waiting`` fails: drivers take one call at a time, and more will follow to close it
+        call.done.wait(max(0.0, min(deadline() - time.monotonic(), LONGEST_S)))
     return call.result()

@@ -44,7 +44,7 @@ class Track:
         self._progress = Progress(path.name, report, measure_drift=measure_drift)
         self._writer: RingWriter | None = None
         self._gap_start: int | None = None  # index at which frames stopped coming; None: nothing is missing
-        self._resume_at = 0  # index of the first frame after an opening
+        self.resume_at = 0  #: index of the first frame after the last opening
         self._anchor: tuple[int, int] | None = None  # (index, monotonic ns): where the clock was last known
         self._capturing = False
         self._reopened = False
@@ -131,7 +131,7 @@ class Track:
             missed = min(missed, at_most)
         if missed:
             self.ring.skip(missed)
-        self._resume_at = self.ring.write_index
+        self.resume_at = self.ring.write_index
         return missed
 
     def _drop_anchor(self) -> None:
@@ -142,7 +142,7 @@ class Track:
 
     def resume_exactly(self) -> None:
         """Nothing was missed: the source goes on with the very next frame."""
-        self._resume_at = self.ring.write_index
+        self.resume_at = self.ring.write_index
 
     def skip(self, frames: int) -> None:
         """A gap in the middle of a source that is open: these frames were lost. Reported at once."""
@@ -153,7 +153,7 @@ class Track:
 
     def opened(self, device: str) -> None:
         """The source delivers since ``catch_up`` (or ``resume_exactly``): reports the gap and the opening."""
-        spec, start = self.ring.spec, self._resume_at
+        spec, start = self.ring.spec, self.resume_at
         if self._gap_start is not None and start > self._gap_start:
             self._report(GapRecorded(self._gap_start, start - self._gap_start))
         self._gap_start = self._anchor = None

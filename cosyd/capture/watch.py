@@ -137,7 +137,7 @@ class DeviceWatch:
         return reason
 
     def _watch(self, stream: DeviceStream, device: DeviceInfo) -> str:
-        newest, since = self._track.index, time.monotonic()
+        newest, since = self._track.resume_at, time.monotonic()
         while not self._stop.wait(LOOK_S):
             self._track.tick()
             now = time.monotonic()

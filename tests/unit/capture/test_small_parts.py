@@ -40,6 +40,22 @@ def test_a_hanging_call_is_given_up_and_the_wait_is_used():
         release.set()
 
 
+def test_a_failing_wait_lets_the_call_finish_first():
+    """Drivers take one call at a time: whoever handles the failure may call again."""
+    finished = threading.Event()
+
+    def slow():
+        time.sleep(0.3)
+        finished.set()
+
+    def fail():
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        call_bounded(slow, "starting", in_5_s, fail)
+    assert finished.is_set()
+
+
 def test_priority_is_refused_in_words(monkeypatch):
     def refuse(*arguments):
         raise PermissionError(1, "Operation not permitted")

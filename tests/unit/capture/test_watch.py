@@ -95,6 +95,13 @@ def test_a_stream_that_ends_by_itself_is_reopened_before_it_is_stale(ring):
         assert run.wait_for(DeviceOpened, 2).reopened
 
 
+def test_a_single_block_is_a_delivery(ring):
+    system = FakeSystem([Script(blocks=1, period_s=0), Script(blocks=0)])
+    with watching(system, ring) as run:
+        assert run.wait_for(DeviceOpened).sample == 0
+        assert run.wait_for(DeviceLost).sample == 480
+
+
 def test_a_missing_device_is_waited_for(ring):
     system = FakeSystem(present=[HDMI])
     with watching(system, ring) as run:
