@@ -64,7 +64,7 @@ class Daemon:
             self._paths.create()
             self._handle_signals()
             publisher = stack.enter_context(Publisher(self._config, self._paths))
-            board = Board(publisher.publish, self._config.asr.model)
+            board = Board(publisher.publish, publisher.forget, self._config.asr.model)
             fleet = await stack.enter_async_context(self._fleet(board))
             self._fleet_now, self._board, self._publisher = fleet, board, publisher
             commands = Commands(board, fleet, publisher, self.reload, lambda: self._end(0))

@@ -61,8 +61,10 @@ class SourceRecord:
 class Board:
     """Turns capture and recognition events into published messages and keeps the records up to date."""
 
-    def __init__(self, publish: Publish, model: str) -> None:
+    def __init__(self, publish: Publish, forget: Callable[[str], None], model: str) -> None:
+        """``forget``: called with a source's name when its state is no longer worth telling."""
         self._publish = publish
+        self._forget = forget
         self.model = model
         self.backends: dict[str, Backend] = {}
         self.records: dict[str, SourceRecord] = {}
@@ -74,6 +76,12 @@ class Board:
         self.records[config.name] = record
         self.announce(record)
         return record
+
+    def remove(self, record: SourceRecord) -> None:
+        """The source is no longer configured: say so once, then forget it."""
+        self.enter(record, "stopped", "removed from the configuration")
+        del self.records[record.name]
+        self._forget(record.name)
 
     def enter(self, record: SourceRecord, status: str, reason: str = "") -> None:
         """Change the status of a source and publish it; no message without a change."""

@@ -22,6 +22,8 @@ from cosyd.config.schema import PathsConfig
 from cosyd.errors import CosydError
 
 STOP_S = 15.0  # time for the last utterance to be recognised
+# Variables win over files: any other would override ``config``, or give away that the sockets are private.
+INHERITED = ("COSYD_DEBUG", "COSYD_MODELS_DIR", "COSYD_PATHS__MODELS", "COSYD_PATHS__KEYS")
 
 
 class EmbeddedDaemon:
@@ -75,8 +77,7 @@ class EmbeddedDaemon:
         paths = {**private, "runtime": f"{self.folder}/run", **dict(self._config.get("paths", {}))}  # type: ignore[call-overload]
         self.config_file.write_text(yaml.safe_dump({**self._config, "paths": paths}))
         command = [sys.executable, "-m", "cosyd", "run", "-c", str(self.config_file)]
-        inherited = {k: v for k, v in os.environ.items() if k not in ("NOTIFY_SOCKET", "WATCHDOG_USEC")}
-        environment = {**inherited, **self._environment}
+        environment = {**_inherited(), **self._environment}
         log = self.log_file.open("wb") if self._quiet else None
         try:
             # A group of its own: Ctrl-C is for the program that embeds it, which then ends it in order.
@@ -106,3 +107,13 @@ class EmbeddedDaemon:
                 self.process.kill()
                 self.process.wait()
         self._folder.cleanup()
+
+
+def _inherited() -> dict[str, str]:
+    """This process's environment without a service manager's sockets and without settings of cosyd's."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("NOTIFY_SOCKET", "WATCHDOG_USEC")
+        and (name in INHERITED or not name.startswith("COSYD_"))
+    }

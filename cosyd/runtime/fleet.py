@@ -168,8 +168,7 @@ class Fleet:
         if record.worker:
             await record.worker.stop()
         await self._forget_in_recognition(name)
-        self._board.enter(record, "stopped", "removed from the configuration")
-        del self._board.records[name]
+        self._board.remove(record)
         self._metrics.forget(name)
 
     async def _forget_in_recognition(self, name: str) -> None:

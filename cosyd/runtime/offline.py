@@ -63,7 +63,7 @@ class _Transcriber:
     pipeline: Pipeline
 
     def __init__(self, config: Config) -> None:
-        self._board = Board(self._published, config.asr.model)
+        self._board = Board(self._published, _nobody_asks, config.asr.model)
         self._file = Path()
         self._on_final: OnFinal | None = None
         self._drained = False
@@ -93,6 +93,10 @@ class _Transcriber:
         if isinstance(message, AsrFinal) and self._on_final:
             self._seq += 1
             self._on_final(self._file, msgspec.structs.replace(message, seq=self._seq, n=self._seq))
+
+
+def _nobody_asks(source: str) -> None:
+    """There are no subscribers to whom a state could be told later."""
 
 
 class _Player:
