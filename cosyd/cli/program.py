@@ -8,11 +8,12 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
 import sys
 import traceback
 from argparse import Namespace
 from collections.abc import Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from cosyd.cli.parser import build_parser
 from cosyd.errors import ConfigError, CosydError
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = build_parser().parse_args(argv)
         debug = args.debug = getattr(args, "debug", False) or debug
         return _run(args)
-    except SystemExit as end:  # argparse, after --help
+    except SystemExit as end:  # --help, or a signal
         return end.code if isinstance(end.code, int) else 0
     except CosydError as error:
         if debug:
@@ -43,14 +44,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: Namespace) -> int:
     """Import the command's module and run it; what it printed is out when this returns."""
-    if args.debug:
+    is_daemon = getattr(args, "is_daemon", False)
+    if args.debug or is_daemon:  # a daemon's log is read by whoever mends it
         sys.excepthook = sys.__excepthook__
-    if not getattr(args, "own_logging", False):
+    if not is_daemon:
+        _end_in_order()
         level = logging.DEBUG if args.debug else logging.WARNING
         logging.basicConfig(level=level, format="cosyd: %(message)s", stream=sys.stderr)
     code: int = getattr(importlib.import_module(args.module), args.function)(args)
     sys.stdout.flush()
     return code
+
+
+def _end_in_order() -> None:
+    """SIGTERM and a closed terminal unwind the stack, so that no child, socket or ring is left behind."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
 
 
 def complain(error: CosydError) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -45,7 +46,10 @@ def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(f"COSYD_PATHS__{name.upper()}", str(tmp_path / name))
     monkeypatch.setattr("cosyd.config.paths.SYSTEM_CONFIG", tmp_path / "etc")
     hook, handlers, level = sys.excepthook, logging.root.handlers[:], logging.root.level
+    signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     yield
+    for number, handler in signals.items():
+        signal.signal(number, handler)
     sys.excepthook = hook
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
