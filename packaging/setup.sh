@@ -100,7 +100,7 @@ apt_install() {
         apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
 }
 
-one_line() { printf '%s' "$*" | tr -s '[:space:]' ' '; }
+one_line() { printf '%s' "$*" | tr -s '[:space:]' ' ' | sed 's/ $//'; }
 
 system_packages() {
     required=$(missing_required)
