@@ -202,19 +202,25 @@ def drain(reader: RingReader, tally: Tally) -> None:
         tally.take(reader, block)
 
 
-def test_killed_reader_hurts_nobody_and_its_slot_is_freed(ring_path: Path) -> None:
-    with (
-        RingWriter.open(ring_path, SPEC, BUFFER_S) as writer,
-        peer(peers.hold_reader, ring_path) as (process, pipe),
-    ):
+def sleepers(path: Path) -> int:
+    """The header's word of sleep bits."""
+    with path.open("rb") as file:
+        file.seek(192)
+        return int.from_bytes(file.read(4), "little")
+
+
+def test_killed_reader_hurts_nobody_and_its_slot_is_freed(writer: RingWriter, ring_path: Path) -> None:
+    with peer(peers.hold_reader, ring_path) as (process, pipe):
         pid = answer(pipe)
         assert [reader.pid for reader in writer.statistics().readers] == [pid]
+        end = time.monotonic() + PATIENCE_S
+        while not sleepers(ring_path) and time.monotonic() < end:
+            time.sleep(0.001)
         kill(process)
+        assert sleepers(ring_path) != 0
         assert writer.slowest_reader() is None
+        assert sleepers(ring_path) == 0  # the sleep bit of the dead reader went with its slot
         writer.write(frames_at(0, 2 * writer.capacity))
-        with ring_path.open("rb") as file:
-            file.seek(192)  # waiting: the sleep bit of the dead reader went with its slot
-            assert file.read(4) == bytes(4)
         with RingReader.attach(ring_path):
             assert [reader.pid for reader in writer.statistics().readers] == [os.getpid()]
 
