@@ -19,7 +19,7 @@ fi
 
 # A virtual environment names its own path in its scripts; in an image that must be the final one.
 relocate() {
-    [ -z "$DESTDIR" ] || grep -lIF "$ROOT" "$ROOT"/bin/* | xargs -r sed -i "s|$ROOT|$PREFIX|g"
+    [ -z "$DESTDIR" ] || grep -lIF "$ROOT" "$ROOT"/bin/* "$ROOT/pyvenv.cfg" | xargs -r sed -i "s|$ROOT|$PREFIX|g"
 }
 
 install_configuration() {
