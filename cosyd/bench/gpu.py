@@ -1,253 +1,105 @@
-"""``cosyd bench gpu``: how fast the GPU front end is, on this machine, now.
-
-Every figure comes with what it was measured on. Times are wall-clock around ``launch`` … ``collect``
-unless a name says otherwise: copies both ways, all kernels, and Python's part are in. Inputs are noise, never
-zeros; 48 kHz S16 mono.
-"""
+"""``cosyd bench gpu``: the GPU front end's figures beside their targets."""
 
 from __future__ import annotations
 
-import json
-import platform
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from datetime import datetime, timezone
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from cosyd.bench.gpu_measure import HOP_MS, measure
+from cosyd.bench.report import Report, number
 
-from cosyd.errors import GpuError
-from cosyd.gpu.driver import Gpu
-from cosyd.gpu.pipeline import Pipeline
-from cosyd.gpu.settings import Mode, Settings
-from cosyd.gpu.streams import stream_record
-from cosyd.gpu.weights import DtlnWeights, VadWeights, read_dtln, read_vad
-from cosyd.spec import FRAME, AudioSpec, SampleFormat
+P50_US, P99_US = 120.0, 250.0  # targets of one stream on a large GPU
+STREAMS = 20_000
+TORCH = {1: 10.0, 1024: 2.0}  # at least this many times as fast
 
-SPEC = AudioSpec(48_000, 1, SampleFormat.S16)
-HOP_MS = float(FRAME.hop_ms)
-COUNTS = (1, 8, 64, 256, 1024, 4096, 8192, 16384, 20480, 32768, 49152, 65536, 81920, 98304, 131072)
-FLOP = {  # of one stream and hop; counted in the kernels' headers
-    "products": 2 * 983_424,
-    "transforms": 30_000,
-    "vad": 830_000 / 4,
-    "resample": 2 * 128 * 244,
-    "features": 18_000 * 0.8,
-}
-Values = dict[str, Any]
+METHOD = (
+    "Times are wall-clock on the host from the launch of a step's graph until its results are in host "
+    "memory: copies both ways, all kernels, the waiting thread's wake-up. A step is one 8 ms hop of 48 "
+    "kHz S16 mono noise: resampling, DC removal, statistics, DTLN, VAD (a quarter of the streams each "
+    "hop), Kaldi log-mel. 'Host' is what filling the page-locked buffer takes (eight threads from 2,048 "
+    "streams on), 'sustained' the interval between hops when the host fills one while the device works "
+    "on the other. PyTorch runs the same networks eagerly in FP32 (TF32 off) with inputs on the device, "
+    "without copies, resampling, statistics and features: the comparison favours it."
+)
 
 
-def percentiles(seconds: NDArray[np.float64], scale: float = 1e6) -> Values:
-    """Of durations, in microseconds by default."""
-    p50, p90, p99 = np.percentile(seconds, (50, 90, 99)) * scale
-    return {
-        "p50": round(p50, 2),
-        "p90": round(p90, 2),
-        "p99": round(p99, 2),
-        "max": round(seconds.max() * scale, 2),
-    }
+def run(quick: bool) -> dict[str, Any]:
+    """Measure with the models and the cache of the default configuration."""
+    from cosyd.config.paths import Paths
+    from cosyd.config.schema import PathsConfig
+
+    paths = Paths.resolve(PathsConfig())
+    return run_with(paths.models, paths.cache / "kernels", quick)
 
 
-class GpuBench:
-    """Owns the GPU and the weights. Use as a context manager."""
-
-    def __init__(self, models: Path, cache: Path) -> None:
-        self._models, self._cache = models, cache
-        self._stack = ExitStack()
-
-    def __enter__(self) -> GpuBench:
-        self.gpu = self._stack.enter_context(Gpu(self._cache))
-        dtln = self._models / "dtln"
-        self.dtln: DtlnWeights = read_dtln(dtln / "model_1.onnx", dtln / "model_2.onnx")
-        self.vad: VadWeights = read_vad(self._models / "silero-vad-6" / "silero_vad_16k_op15.onnx")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def open(self, slots: int, mode: Mode) -> Pipeline:
-        settings = Settings(slots, mode=mode, channels=1, sample_bytes=2, rates_hz=(48_000,), blend=1.0)
-        return Pipeline(self.gpu, settings, self.vad, self.dtln)
-
-    def latency(self, mode: Mode = "fp32", hops: int = 20_000) -> Values:
-        """One stream: PCM in host memory -> denoised PCM and probability there, features on the device."""
-        with self.open(1, mode) as pipeline:
-            run = Runner(pipeline, 1)
-            run.steps(200)
-            run.steps(hops)
-            return {"hops": hops, "mode": mode, "us": percentiles(run.seconds)}
-
-    def streams(self, count: int, mode: Mode, hops: int = 250, aligned: bool = False) -> Values:
-        """Step time of ``count`` streams. ``aligned``: all VAD work in every fourth hop."""
-        with self.open(count, mode) as pipeline:
-            run = Runner(pipeline, count, aligned)
-            run.steps(20)
-            run.steps(hops)
-            step, host = run.seconds, run.host
-            gib = self.gpu.allocated / 2**30
-        return {
-            "streams": count,
-            "mode": mode,
-            "aligned": aligned,
-            "hops": hops,
-            "step_ms": percentiles(step, 1e3),
-            "host_ms": percentiles(host, 1e3),
-            "tflops": round(count * sum(FLOP.values()) / float(np.median(step)) / 1e12, 2),
-            "device_gib": round(gib, 2),
-        }
-
-    def kernels(self, count: int, mode: Mode) -> Values:
-        """Time of each kernel in a step, by events, launched one by one."""
-        with self.open(count, mode) as pipeline:
-            run = Runner(pipeline, count)
-            run.steps(10)
-            run.prepare()
-            times = pipeline.kernel_times()
-        rounded = {name: round(ms * 1e3, 2) for name, ms in times.items()}
-        return {"streams": count, "mode": mode, "us": rounded, "sum_us": round(sum(times.values()) * 1e3, 1)}
-
-    def torch(self, batch: int, repeats: int = 200) -> Values:
-        """PyTorch eager, same networks, inputs on the device: one DTLN hop and a quarter of a VAD chunk."""
-        from cosyd.bench.gpu_torch import TorchNetworks
-
-        networks = TorchNetworks(self.dtln, self.vad, batch)
-        torch = networks.torch
-        frames, chunks = (
-            torch.randn(batch, 512, device="cuda") * 0.1,
-            torch.randn(batch, 576, device="cuda") * 0.1,
-        )
-        with torch.inference_mode():
-            hop = _timed(lambda: networks.denoise(frames), torch.cuda.synchronize, repeats)
-            chunk = _timed(lambda: networks.speech(chunks), torch.cuda.synchronize, repeats)
-        per_hop = np.median(hop) + np.median(chunk) / 4
-        return {
-            "batch": batch,
-            "torch": torch.__version__,
-            "denoise_us": percentiles(hop),
-            "vad_us": percentiles(chunk),
-            "per_hop_us": round(float(per_hop) * 1e6, 1),
-        }
-
-    def ceilings(self) -> Values:
-        """What this chip reaches: FP32 and FP16 products, copies on the device and to and from the host."""
-        import importlib
-
-        torch = importlib.import_module("torch")
-        torch.backends.cuda.matmul.allow_tf32 = False
-        result: Values = {}
-        for name, dtype in (("fp32_tflops", torch.float32), ("fp16_tflops", torch.float16)):
-            a, b = (torch.randn(8192, 8192, device="cuda", dtype=dtype) for _ in range(2))
-            seconds = np.median(_timed(lambda a=a, b=b: a @ b, torch.cuda.synchronize, 10))  # type: ignore[misc]
-            result[name] = round(2 * 8192**3 / float(seconds) / 1e12, 1)
-        big = torch.randn(2**29, device="cuda")
-        seconds = np.median(_timed(big.clone, torch.cuda.synchronize, 10))
-        result["device_copy_tb_s"] = round(2 * big.nbytes / float(seconds) / 1e12, 2)
-        host = torch.empty(2**26, dtype=torch.float32, pin_memory=True)
-        part = big[: 2**26]
-        up = np.median(_timed(lambda: part.copy_(host, non_blocking=True), torch.cuda.synchronize, 10))
-        down = np.median(_timed(lambda: host.copy_(part, non_blocking=True), torch.cuda.synchronize, 10))
-        result["host_to_device_gb_s"] = round(host.nbytes / float(up) / 1e9, 1)
-        result["device_to_host_gb_s"] = round(host.nbytes / float(down) / 1e9, 1)
-        return result
-
-    def describe(self) -> Values:
-        return {
-            "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-            "gpu": self.gpu.name,
-            "architecture": f"sm_{self.gpu.arch}",
-            "cpu": platform.processor() or platform.machine(),
-            "input": str(SPEC),
-            "flop_per_stream_hop": round(sum(FLOP.values())),
-        }
-
-
-def _timed(call: Callable[[], Any], wait: Callable[[], Any], repeats: int) -> NDArray[np.float64]:
-    """Seconds of each of ``repeats`` calls, waited for one by one, after as many to warm up (20 at most)."""
-    durations = np.empty(repeats)
-    for i in range(-min(repeats, 20), repeats):
-        begin = time.perf_counter()
-        call()
-        wait()
-        if i >= 0:
-            durations[i] = time.perf_counter() - begin
-    return durations
-
-
-class Runner:
-    """Feeds noise to all slots of a pipeline, a hop a step, and times the steps."""
-
-    def __init__(self, pipeline: Pipeline, count: int, aligned: bool = False) -> None:
-        self._pipeline, self._slots = pipeline, np.arange(count)
-        rng = np.random.default_rng(1)
-        self._noise = rng.integers(-8000, 8000, (count, pipeline.stride // 2), np.int16).view(np.uint8)
-        ratio = pipeline.filters.ratio(SPEC.rate_hz)
-        record = stream_record(SPEC, ratio, (0,))
-        history = np.zeros((count, pipeline.filters.widest), np.float32)
-        pipeline.join(self._slots, np.array([record] * count), [ratio] * count, history)
-        if not aligned:  # as if streams had begun at different hops: a quarter of them has a chunk each time
-            pipeline.clock.hop[:] = 8 + self._slots % 4
-        self.seconds = self.host = np.zeros(0)
-
-    def prepare(self) -> None:
-        np.copyto(self._pipeline.begin(self._slots), self._noise)
-
-    def steps(self, hops: int) -> None:
-        """``seconds``: launch to results in host memory; ``host``: what filling the buffer took."""
-        seconds, host = np.empty(hops), np.empty(hops)
-        for i in range(hops):
-            start = time.perf_counter()
-            self.prepare()
-            filled = time.perf_counter()
-            self._pipeline.collect(self._pipeline.launch())
-            seconds[i], host[i] = time.perf_counter() - filled, filled - start
-        self.seconds, self.host = seconds, host
-
-
-def measure(
+def run_with(
     models: Path, cache: Path, quick: bool = False, say: Callable[[str], None] | None = None
-) -> Values:
-    """Everything; ``say`` is told each result as it comes."""
-    report: Values = {}
-
-    def note(name: str, value: Any) -> None:
-        report.setdefault(name, []).append(value)
-        if say:
-            say(f"{name}: {json.dumps(value)}")
-
-    with GpuBench(models, cache) as bench:
-        note("machine", bench.describe())
-        note("latency", bench.latency(hops=2_000 if quick else 20_000))
-        modes: tuple[Mode, ...] = ("fp32", "fp16") if bench.gpu.arch < 80 else ("fp32", "fp16", "bf16")
-        for mode in modes:
-            _sweep(bench, mode, quick, note)
-        for mode in modes:
-            note("kernels", bench.kernels(20_480, mode))
-        note("kernels", bench.kernels(1, "fp32"))
-        _compare(bench, note)
-    return report
+) -> dict[str, Any]:
+    """Measure with these models and this kernel cache; ``say`` is told each result as it comes."""
+    found = measure(models, cache, quick, say)
+    machine = found["machine"][0]
+    report = Report("gpu", f"GPU front end on {machine['gpu']} ({machine['architecture']})", METHOD, quick)
+    _figures(report, found)
+    _tables(report, found)
+    return report.as_dict() | {"measured": found}
 
 
-def _sweep(bench: GpuBench, mode: Mode, quick: bool, note: Callable[[str, Any], None]) -> None:
-    """More and more streams until a step takes longer than a hop."""
-    for count in (1, 1024, 20_480) if quick else COUNTS:
-        try:
-            value = bench.streams(count, mode, 60 if quick else 250)
-        except GpuError as error:
-            note("stopped", {"streams": count, "mode": mode, "reason": str(error)})
-            return
-        note("streams", value)
-        if value["step_ms"]["p99"] > 1.5 * HOP_MS:
-            return
-    note("streams", bench.streams(20_480, mode, 60 if quick else 250, aligned=True))
+def _figures(report: Report, found: dict[str, Any]) -> None:
+    one = found["latency"][0]
+    note = f"FP32, {one['hops']:,} hops"
+    report.add("one stream, one hop, P50", one["us"]["p50"], "µs", target=P50_US, note=note)
+    report.add("one stream, one hop, P99", one["us"]["p99"], "µs", target=P99_US, note=note)
+    for mode in dict.fromkeys(row["mode"] for row in found["streams"]):
+        rows = [row for row in found["streams"] if row["mode"] == mode and not row["aligned"]]
+        for key, name in (("step_ms", "step"), ("sustained_ms", "sustained")):
+            live = [row["streams"] for row in rows if row[key]["p99"] < HOP_MS]
+            title = f"most streams tried with P99 {name} < {HOP_MS:g} ms, {mode}"
+            report.add(title, max(live, default=0), "", target=STREAMS, at_least=True)
+    for row in found.get("torch", []):
+        if "batch" in row and (own := _step_of(found, row["batch"])):
+            ratio = row["per_hop_us"] / own
+            title = f"times as fast as PyTorch, batch {row['batch']}, FP32"
+            report.add(title, ratio, "×", target=TORCH[row["batch"]], at_least=True)
 
 
-def _compare(bench: GpuBench, note: Callable[[str, Any], None]) -> None:
-    try:
-        note("ceilings", bench.ceilings())
-        for batch in (1, 1024):
-            note("torch", bench.torch(batch))
-    except ImportError:
-        note("torch", {"reason": "PyTorch is not installed here"})
+def _step_of(found: dict[str, Any], count: int) -> float | None:
+    """Median step of so many streams in FP32, µs."""
+    steps = [r["step_ms"]["p50"] for r in found["streams"] if r["streams"] == count and r["mode"] == "fp32"]
+    return 1e3 * float(steps[0]) if steps else None
+
+
+def _tables(report: Report, found: dict[str, Any]) -> None:
+    head = ("streams", "mode", "step P50", "P99", "max", "host P50", "sustained P50", "P99", "TFLOP/s", "GiB")
+    rows = [
+        (
+            f"{r['streams']:,}{' aligned' if r['aligned'] else ''}",
+            r["mode"],
+            *(number(r["step_ms"][p]) for p in ("p50", "p99", "max")),
+            number(r["host_ms"]["p50"]),
+            *(number(r["sustained_ms"][p]) for p in ("p50", "p99")),
+            number(r["tflops"]),
+            number(r["device_gib"]),
+        )
+        for r in found["streams"]
+    ]
+    report.table("Step time against streams (ms; 'aligned': all VAD work in the same hop)", head, rows)
+    for entry in found["kernels"]:
+        title = (
+            f"Kernels of a step, {entry['streams']:,} streams, {entry['mode']} (µs, by events, one by one)"
+        )
+        report.table(title, ("kernel", "µs"), [(name, number(us)) for name, us in entry["us"].items()])
+    report.table("Other implementations", ("what", "batch", "per hop, µs"), _others(found))
+    if ceilings := found.get("ceilings"):
+        report.table("What the chip reaches", ("what", ""), [(k, number(v)) for k, v in ceilings[0].items()])
+
+
+def _others(found: dict[str, Any]) -> Sequence[Sequence[str]]:
+    rows = [
+        (f"PyTorch {r['torch']}, eager, FP32", str(r["batch"]), number(r["per_hop_us"]))
+        for r in found.get("torch", [])
+        if "batch" in r
+    ]
+    for r in found.get("cpu", []):
+        rows.append(("CPU front end's DTLN and VAD, one thread", str(r["batch"]), number(r["hop_us"]["p50"])))
+    return rows

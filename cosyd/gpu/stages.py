@@ -21,6 +21,7 @@ from cosyd.spec import FRAME
 Array = NDArray[Any]
 
 RING = 2 * FRAME.window  # as in kernels/common.cuh
+LINES = FRAME.hop + 2 * 96 + 4  # floats of a line and its taps: LINE + TAPS of kernels/resample.cu
 FEW_CHUNKS = 128  # up to here one stream a block of the VAD: as many blocks as there are multiprocessors
 
 
@@ -117,20 +118,17 @@ class Stages:
         lane.main.wait_for_event(lane.joined)
 
     def _resample(self, rows: Rows, stream: Any) -> None:
-        widest, settings = self.filters.widest, self.settings
-        room = widest + self.filters.most_frames
-        pole = np.float32(np.exp(-2 * np.pi * DC_CORNER_HZ / FRAME.rate_hz))
+        widest, pole = self.filters.widest, np.exp(-2 * np.pi * DC_CORNER_HZ / FRAME.rate_hz)
         arguments = (
             *rows.step,
             *rows.pcm,
-            *(self.streams, self._taps, self.history),
-            *(np.int32(widest), np.int32(room), pole, np.int32(settings.remove_dc)),
-            *(self._dc, self.raw),
+            *(self.streams, self._taps, self.history, np.int32(widest)),
+            *(np.float32(pole), np.int32(self.settings.remove_dc), self._dc, self.raw),
         )
-        shared = 4 * (room + FRAME.hop)
-        self._gpu.launch(
-            "resample", "resample", (rows.capacity,), FRAME.hop, *arguments, stream=stream, shared=shared
-        )
+        largest = max(widest + self.filters.most_frames, self.filters.most_down * LINES + 4 * FRAME.hop)
+        shared = 4 * (FRAME.hop + largest)
+        launch = self._gpu.launch
+        launch("resample", "resample", (rows.capacity,), FRAME.hop, *arguments, stream=stream, shared=shared)
 
     def _statistics(self, rows: Rows, stream: Any) -> None:
         tail = (np.float32(self.settings.silence), np.int32(self.settings.channels), rows.statistics)

@@ -73,6 +73,7 @@ class FilterBank:
             offset += len(parts[-1])
         self.taps = np.concatenate(parts).astype(np.float32)
         self.widest = max(ratio.width for ratio in self.ratios.values())
+        self.most_down = max((r.down for r in self.ratios.values() if r.up == 1), default=1)  # of whole ratios
         self.most_frames = max(ratio.most_frames for ratio in self.ratios.values())
 
     def ratio(self, rate_hz: int) -> Ratio:

@@ -1,12 +1,17 @@
-"""Runs cosyd.bench.gpu and writes gpu.json; called by run.sh.   bench_gpu.py MODELS CACHE OUTPUT [--quick]"""
+"""Runs cosyd.bench.gpu and writes gpu.json, gpu.md and gpu-streams.svg.
+
+bench_gpu.py MODELS CACHE FOLDER [--quick]
+"""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
-from cosyd.bench.gpu import measure
+from plot_gpu import streams_chart
+
+from cosyd.bench.gpu import run_with
+from cosyd.bench.report import save
 
 
 def say(line: str) -> None:
@@ -15,6 +20,10 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    models, cache, output = (Path(argument) for argument in sys.argv[1:4])
-    report = measure(models, cache, "--quick" in sys.argv, say)
-    output.write_text(json.dumps(report, indent=1) + "\n")
+    models, cache, folder = (Path(argument) for argument in sys.argv[1:4])
+    result = run_with(models, cache, "--quick" in sys.argv, say)
+    _, page = save(result, folder)
+    (folder / "gpu-streams.svg").write_text(streams_chart(result["measured"]["streams"]))
+    text = page.read_text()
+    page.write_text(text.replace("\n## ", "\n![Step time against streams](gpu-streams.svg)\n\n## ", 1))
+    say(page.read_text())

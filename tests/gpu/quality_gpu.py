@@ -44,7 +44,7 @@ def run(pipeline: Pipeline, clips: Signals) -> tuple[Signals, Signals]:
     """All clips at once, padded with silence to the longest: denoised signals and probabilities."""
     settings, count = pipeline.settings, len(clips)
     cutters, pieces = [], []
-    longest = max(map(len, clips)) + settings.vad_origin
+    longest = max(map(len, clips)) + settings.lead + settings.trail + 2 * FRAME.hop
     for clip in clips:
         cutter = HopCutter(SPEC, None, "mean", pipeline.filters.ratio(SPEC.rate_hz), settings.lead)
         cutter.push(np.pad(clip, (0, longest - len(clip)))[:, None], 0)
