@@ -5,6 +5,14 @@ The header of ``ring_core.h`` explains how it works; ``reference.py`` says the s
 
 from cosyd.ring.data import Block, ReaderStatistics, WriterState, WriterStatistics
 from cosyd.ring.reader import RingReader
-from cosyd.ring.writer import RingWriter
+from cosyd.ring.writer import RingWriter, remove_ring
 
-__all__ = ["Block", "ReaderStatistics", "RingReader", "RingWriter", "WriterState", "WriterStatistics"]
+__all__ = [
+    "Block",
+    "ReaderStatistics",
+    "RingReader",
+    "RingWriter",
+    "WriterState",
+    "WriterStatistics",
+    "remove_ring",
+]

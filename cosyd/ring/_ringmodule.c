@@ -212,6 +212,24 @@ static PyObject *writer_skip(PyObject *object, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *writer_arm(PyObject *object, PyObject *args) {
+    Writer *self = (Writer *)object;
+    unsigned long long anchor;
+    long long ns;
+    if (!PyArg_ParseTuple(args, "KL", &anchor, &ns)) return NULL;
+    if (self->closed) return closed_error();
+    enum ring_status status = ring_writer_arm(&self->core, anchor, ns);
+    if (status != RING_OK) return fault(object, status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *writer_resumed(PyObject *object, PyObject *unused) {
+    (void)unused;
+    uint64_t index = ring_writer_resumed(&((Writer *)object)->core);
+    if (index == RING_NOT_YET) Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(index);
+}
+
 static PyObject *writer_count_overrun(PyObject *object, PyObject *args) {
     Writer *self = (Writer *)object;
     unsigned long long frames;
@@ -269,6 +287,8 @@ static PyMethodDef writer_methods[] = {
     {"write", writer_write, METH_VARARGS, NULL},
     {"time_writes", writer_time_writes, METH_VARARGS, NULL},
     {"skip", writer_skip, METH_VARARGS, NULL},
+    {"arm", writer_arm, METH_VARARGS, NULL},
+    {"resumed", writer_resumed, METH_NOARGS, NULL},
     {"count_overrun", writer_count_overrun, METH_VARARGS, NULL},
     {"readers", writer_readers, METH_NOARGS, NULL},
     {"counters", writer_counters, METH_NOARGS, NULL},

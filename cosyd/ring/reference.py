@@ -8,6 +8,7 @@ intent; nothing but tests should use it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +43,10 @@ class ReferenceRing:
         self._gaps: list[tuple[int, int]] = []  # start, end
         self._overruns = 0
         self._overrun_frames = 0
+        self.last_write_ns = 0
+        self.resumed: int | None = None
+        self._armed = False
+        self._anchor: tuple[int, int] | None = None
 
     @property
     def write_index(self) -> int:
@@ -51,8 +56,27 @@ class ReferenceRing:
         raw = data.tobytes() if isinstance(data, np.ndarray) else bytes(data)
         size = self.spec.frame_bytes
         frames = [raw[at : at + size] for at in range(0, len(raw), size)]
+        if not frames:
+            return 0
+        self.last_write_ns = time.monotonic_ns() if t_ns is None else t_ns
+        if self._armed:
+            self._resume(len(frames))
         self._frames += frames
         return len(frames)
+
+    def arm(self, anchor: tuple[int, int] | None) -> None:
+        """The next write first skips what was missed until its first frame."""
+        self._armed, self._anchor, self.resumed = True, anchor, None
+
+    def _resume(self, frames: int) -> None:
+        """The clock is to stand where it would if nothing had been missed when the block has been written."""
+        missed = 0
+        if self._anchor is not None:
+            index, t_ns = self._anchor
+            due = index + max(0, self.last_write_ns - t_ns) * self.spec.rate_hz // 1_000_000_000
+            missed = max(0, due - frames - self.write_index)
+        self._armed, self.resumed = False, self.write_index + missed
+        self.skip(missed)
 
     def skip(self, frames: int) -> None:
         """A gap. One that follows the last gap directly is the same gap."""
@@ -72,6 +96,7 @@ class ReferenceRing:
         """Another writer adopts the ring."""
         self.epoch += 1
         self.state = WriterState.LIVE
+        self._armed, self.resumed = False, None
 
     def close(self) -> None:
         self.state = WriterState.CLOSED

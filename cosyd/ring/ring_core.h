@@ -138,6 +138,10 @@ struct ring_writer {
     bool adopted;
     ring_u32 busy;   /* a thread is writing */
     ring_u32 closed; /* no thread begins to write */
+    bool armed;      /* with the two below: only by who has set `busy` */
+    uint64_t anchor; /* the clock stood at frame `anchor` at `anchor_ns`; negative: nobody knows */
+    int64_t anchor_ns;
+    ring_u64 resumed; /* index of the first frame after arming, or RING_NOT_YET */
 };
 
 struct ring_reader {
@@ -175,6 +179,14 @@ enum ring_status ring_writer_open(struct ring_writer *self, const char *path, co
 enum ring_status ring_writer_write(struct ring_writer *self, const void *data, uint64_t frames, int64_t ns);
 /* The clock advances by `frames` for which there is no audio. */
 enum ring_status ring_writer_skip(struct ring_writer *self, uint64_t frames);
+/*
+ * The next write or callback first skips what was missed until its first frame, by the clock: frame `anchor`
+ * would have been the next one at `ns` (CLOCK_MONOTONIC; negative: nothing is known, nothing is skipped).
+ */
+enum ring_status ring_writer_arm(struct ring_writer *self, uint64_t anchor, int64_t ns);
+#define RING_NOT_YET UINT64_MAX
+/* Index of the first frame after the last arming; RING_NOT_YET until it is about to be written. */
+uint64_t ring_writer_resumed(const struct ring_writer *self);
 void ring_writer_count_overrun(struct ring_writer *self, uint64_t frames);
 /* Living readers; returns how many of `out[RING_READERS]` are filled. Slots of dead ones are freed. */
 unsigned ring_writer_readers(struct ring_writer *self, struct ring_reader_info *out);

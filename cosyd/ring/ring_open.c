@@ -167,6 +167,7 @@ enum ring_status ring_writer_open(struct ring_writer *self, const char *path, co
                                   uint64_t frames, uint64_t start) {
     memset(self, 0, sizeof *self);
     self->fd = -1;
+    atomic_store_explicit(&self->resumed, RING_NOT_YET, memory_order_relaxed);
     uint64_t capacity = ring_capacity_for(spec, frames);
     if (capacity == 0 || strlen(path) >= sizeof self->map.path) return RING_BAD_SPEC;
     strcpy(self->map.path, path);

@@ -6,6 +6,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#define SECOND UINT64_C(1000000000)
+
 /*
  * Copies with relaxed atomic stores of one word each, not with memcpy: a reader that is being lapped may
  * load the same bytes at the same time. It finds out (ring_reader_intact) and drops them, but in C11 even
@@ -61,17 +63,9 @@ static void write_frames(struct ring_map *map, const unsigned char *data, uint64
     set(&header->reserve, end);
     atomic_thread_fence(memory_order_release); /* who sees one of the copied words sees `reserve` */
     copy_in(to, data + (frames - kept) * map->frame_bytes, kept * map->frame_bytes);
-    stamp_clock(header, end - 1, ns < 0 ? ring_now_ns() : ns);
+    stamp_clock(header, end - 1, ns);
     atomic_store_explicit(&header->write, end, memory_order_release);
     ring_wake_all(header);
-}
-
-enum ring_status ring_writer_write(struct ring_writer *self, const void *data, uint64_t frames, int64_t ns) {
-    if (frames == 0) return RING_OK;
-    if (!enter(self)) return RING_IN_USE;
-    write_frames(&self->map, data, frames, ns);
-    leave(self);
-    return RING_OK;
 }
 
 /*
@@ -98,15 +92,67 @@ static void note_gap(struct ring_header *header, uint64_t start, uint64_t frames
     atomic_store_explicit(&header->gap_count, count + 1, memory_order_release);
 }
 
-enum ring_status ring_writer_skip(struct ring_writer *self, uint64_t frames) {
-    if (frames == 0) return RING_OK;
-    if (!enter(self)) return RING_IN_USE;
-    struct ring_header *header = self->map.header;
+static void skip_frames(struct ring_header *header, uint64_t frames) {
     uint64_t write = own(&header->write);
     note_gap(header, write, frames);
     atomic_store_explicit(&header->reserve, write + frames, memory_order_release);
     atomic_store_explicit(&header->write, write + frames, memory_order_release);
     ring_wake_all(header);
+}
+
+enum ring_status ring_writer_skip(struct ring_writer *self, uint64_t frames) {
+    if (frames == 0) return RING_OK;
+    if (!enter(self)) return RING_IN_USE;
+    skip_frames(self->map.header, frames);
+    leave(self);
+    return RING_OK;
+}
+
+/* --- going on after a pause -------------------------------------------------------------------------- */
+
+enum ring_status ring_writer_arm(struct ring_writer *self, uint64_t anchor, int64_t ns) {
+    if (!enter(self)) return RING_IN_USE;
+    self->armed = true;
+    self->anchor = anchor;
+    self->anchor_ns = ns;
+    atomic_store_explicit(&self->resumed, RING_NOT_YET, memory_order_release);
+    leave(self);
+    return RING_OK;
+}
+
+uint64_t ring_writer_resumed(const struct ring_writer *self) {
+    return atomic_load_explicit(&self->resumed, memory_order_acquire);
+}
+
+/* Frames that the clock has passed since the anchor and that are neither written nor in a block that ends at `ns`. */
+static uint64_t missed_before(const struct ring_writer *self, uint64_t frames, int64_t ns) {
+    if (self->anchor_ns < 0) return 0;
+    uint64_t elapsed = ns > self->anchor_ns ? (uint64_t)(ns - self->anchor_ns) : 0;
+    uint64_t rate = self->map.spec.rate_hz;
+    uint64_t due = self->anchor + elapsed / SECOND * rate + elapsed % SECOND * rate / SECOND;
+    uint64_t end = own(&self->map.header->write) + frames;
+    return due > end ? due - end : 0;
+}
+
+/* `resumed` comes first: who sees the clock move knows where the audio begins. */
+static void resume(struct ring_writer *self, uint64_t frames, int64_t ns) {
+    struct ring_header *header = self->map.header;
+    uint64_t missed = missed_before(self, frames, ns);
+    self->armed = false;
+    atomic_store_explicit(&self->resumed, own(&header->write) + missed, memory_order_release);
+    if (missed > 0) skip_frames(header, missed);
+}
+
+static void take(struct ring_writer *self, const void *data, uint64_t frames, int64_t ns) {
+    if (ns < 0) ns = ring_now_ns();
+    if (self->armed) resume(self, frames, ns);
+    write_frames(&self->map, data, frames, ns);
+}
+
+enum ring_status ring_writer_write(struct ring_writer *self, const void *data, uint64_t frames, int64_t ns) {
+    if (frames == 0) return RING_OK;
+    if (!enter(self)) return RING_IN_USE;
+    take(self, data, frames, ns);
     leave(self);
     return RING_OK;
 }
@@ -130,7 +176,7 @@ int ring_portaudio_callback(const void *input, void *output, unsigned long frame
     if (!enter(self)) return PA_ABORT; /* closed, or a second stream on the same writer */
     add(&self->map.header->callbacks, 1);
     if (flags & PA_INPUT_OVERFLOW) ring_writer_count_overrun(self, 0);
-    if (input != NULL && frames > 0) write_frames(&self->map, input, frames, -1);
+    if (input != NULL && frames > 0) take(self, input, frames, -1);
     leave(self);
     return PA_CONTINUE;
 }

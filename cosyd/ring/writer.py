@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
+import os
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +20,38 @@ FORMAT_CODES = {
     SampleFormat.S32: _ring.S32,
     SampleFormat.F32: _ring.F32,
 }
+
+
+def remove_ring(path: str | Path) -> bool:
+    """Removes the ring that an ended or killed writer has left.
+
+    Returns False if there is none, or if a living writer has it. Readers that are attached keep what they have.
+    """
+    path = Path(path)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise RingError(f"ring {path}: cannot be removed: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # whoever writes or replaces it has this lock
+        if not _lies_at(descriptor, path):
+            return False
+        path.unlink()
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _lies_at(descriptor: int, path: Path) -> bool:
+    """Whether it is still this file, and not the next one, that has the name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 class RingWriter:
@@ -95,6 +129,27 @@ class RingWriter:
             self._core.skip(frames)
         except CORE_ERRORS as error:
             raise translate(self.path, error) from error
+
+    def arm(self, anchor: tuple[int, int] | None) -> None:
+        """Before a source starts that delivers when it likes: its first block then skips what was missed.
+
+        ``anchor``: an index of the source clock and the CLOCK_MONOTONIC ns at which that frame would have
+        been the next one. The next write (or callback) records a gap from ``write_index`` to where
+        the clock stood at the first frame of its block, and writes after it. None: no frame is missed.
+        """
+        index, t_ns = (0, -1) if anchor is None else anchor
+        try:
+            self._core.arm(index, t_ns)
+        except CORE_ERRORS as error:
+            raise translate(self.path, error) from error
+
+    @property
+    def resumed(self) -> int | None:
+        """Index of the first frame after the last ``arm``; None until it has come.
+
+        Known before ``write_index`` moves.
+        """
+        return self._core.resumed()
 
     def count_overrun(self, frames: int = 0) -> None:
         """Counts that the device lost input: ``frames`` of it, as far as anybody knows."""

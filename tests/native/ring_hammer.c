@@ -147,6 +147,14 @@ static uint64_t write_all(struct ring_writer *writer) {
         if (turn % 97 == 0) {
             CHECK(ring_writer_skip(writer, frames) == RING_OK);
             skipped += frames;
+        } else if (turn % 89 == 0) { /* armed so that the write skips as many frames as it writes */
+            int64_t ns = (int64_t)(index + 2 * frames - 1) * 7;
+            fill(block, index + frames, frames);
+            CHECK(ring_writer_arm(writer, index + 2 * frames, ns) == RING_OK);
+            CHECK(ring_writer_write(writer, block, frames, ns) == RING_OK);
+            CHECK(ring_writer_resumed(writer) == index + frames);
+            skipped += frames;
+            index += frames;
         } else {
             fill(block, index, frames);
             CHECK(ring_writer_write(writer, block, frames, (int64_t)(index + frames - 1) * 7) == RING_OK);

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from cosyd.errors import RingBusy, RingError, RingFormatError, RingNotFound
-from cosyd.ring import RingReader, RingWriter, WriterState, _ring
+from cosyd.ring import RingReader, RingWriter, WriterState, _ring, remove_ring
 from cosyd.spec import AudioSpec, SampleFormat
 
 MONO = AudioSpec(16_000, 1, SampleFormat.S16)
@@ -234,6 +234,38 @@ def test_sample_clock_maps_to_monotonic_time(ring_path: Path) -> None:
         assert before <= writer.last_write_ns <= time.monotonic_ns()
 
 
+def test_armed_it_skips_exactly_what_was_missed_before_the_next_block(ring_path: Path) -> None:
+    second, began = 1_000_000_000, 7_000_000_000
+    with RingWriter.open(ring_path, MONO, 4) as writer, RingReader.attach(ring_path) as reader:
+        assert writer.resumed is None
+        writer.write(ramp(0, 100), began)
+        writer.arm((100, began))
+        assert writer.resumed is None
+        assert writer.write(b"") == 0  # no frame has come yet
+        writer.write(ramp(0, 160), began + 2 * second)
+        assert writer.resumed == 100 + 32_000 - 160
+        writer.write(ramp(160, 160), began + 9 * second)  # it is armed once
+        first, after = reader.read(10_000), reader.read(10_000)
+        assert first is not None
+        assert after is not None
+        assert (first.index, first.end, after.index) == (0, 100, 31_940)
+        assert (after.gap, after.lost) == (31_840, 0)
+        assert np.array_equal(after.frames, ramp(0, 320))
+        assert (writer.write_index, writer.last_write_ns) == (32_260, began + 9 * second)
+
+
+@pytest.mark.parametrize("anchor", [None, (10, 6_000_000_000), (10, 9_000_000_000)])
+def test_armed_with_nothing_missed_it_goes_on_at_once(
+    ring_path: Path, anchor: tuple[int, int] | None
+) -> None:
+    """No clock is known; a block longer than the pause; a block that was captured before the anchor."""
+    with RingWriter.open(ring_path, MONO, 4) as writer:
+        writer.write(ramp(0, 10), 6_000_000_000)
+        writer.arm(anchor)
+        writer.write(ramp(10, 16_001), 7_000_000_000)
+        assert (writer.resumed, writer.write_index) == (10, 16_011)
+
+
 def test_statistics_show_living_readers_and_counters(ring_path: Path) -> None:
     with RingWriter.open(ring_path, MONO, 1) as writer:
         assert writer.slowest_reader() is None
@@ -294,6 +326,23 @@ def test_portaudio_callback_writes_stamps_and_counts(ring_path: Path) -> None:
         assert writer.write_index == 320
 
 
+def test_an_armed_callback_skips_until_its_own_first_frame(ring_path: Path) -> None:
+    with RingWriter.open(ring_path, MONO, 1) as writer, RingReader.attach(ring_path) as reader:
+        writer.write(ramp(0, 100))
+        anchor = (100, writer.last_write_ns)
+        writer.arm(anchor)
+        time.sleep(0.05)
+        call, data = portaudio_callback(writer), ramp(0, 160)
+        assert call(data.ctypes.data, None, 160, None, 0, writer.userdata_address) == 0  # type: ignore[operator]
+        due = 100 + (writer.last_write_ns - anchor[1]) * MONO.rate_hz // 1_000_000_000
+        assert writer.write_index == due
+        assert writer.resumed == due - 160 > 100
+        assert reader.read(1_000) is not None
+        after = reader.read(1_000)
+        assert after is not None
+        assert (after.index, after.gap) == (writer.resumed, writer.resumed - 100)
+
+
 # --- ends ----------------------------------------------------------------------------------------------
 
 
@@ -313,6 +362,25 @@ def test_close_tells_readers_who_still_get_the_rest(ring_path: Path) -> None:
     for use in (lambda: writer.write(b"12"), lambda: writer.skip(1), lambda: writer.count_overrun()):
         with pytest.raises(RingError, match="after it was closed"):
             use()
+
+
+def test_only_what_nobody_writes_is_removed(ring_path: Path, tmp_path: Path) -> None:
+    assert not remove_ring(ring_path)
+    with RingWriter.open(ring_path, MONO, 1) as writer:
+        assert not remove_ring(ring_path)
+        writer.write(ramp(0, 10))
+        with RingReader.attach(ring_path, position=0) as reader:
+            writer.close(unlink=False)
+            with RingReader.attach(ring_path, position=0) as late:
+                assert late.writer is WriterState.CLOSED
+                assert (block := late.read(100)) is not None
+                assert block.end == 10
+            assert remove_ring(ring_path)
+            assert not ring_path.exists()
+            assert reader.writer is WriterState.CLOSED
+            assert reader.read(100) is not None
+    with pytest.raises(RingError, match="cannot be removed"):
+        remove_ring(tmp_path)
 
 
 def test_views_outlive_reader_and_writer(ring_path: Path) -> None:

@@ -51,11 +51,28 @@ class RingMachine(RuleBasedStateMachine):
         self.real = RingWriter.open(self.path, spec, 1 / spec.rate_hz, start_index=start)
         self.model = ReferenceRing(spec, self.real.capacity, start_index=start)
         self.attached: list[Pair] = []
+        self.now_ns = 5_000_000_000
 
     @rule(frames=AMOUNTS)
     def write(self, frames: int) -> None:
         data = self.random.bytes(frames * self.spec.frame_bytes)
-        assert self.real.write(data) == self.model.write(data) == frames
+        assert self.real.write(data, self.now_ns) == self.model.write(data, self.now_ns) == frames
+
+    @rule(frames=AMOUNTS, pause_ns=st.one_of(st.integers(0, 10**7), st.integers(0, 3 * 10**10)))
+    def pause(self, frames: int, pause_ns: int) -> None:
+        """The machine's clock goes on, by what ``frames`` take and some more."""
+        self.now_ns += frames * 1_000_000_000 // self.spec.rate_hz + pause_ns
+
+    @rule(
+        known=st.booleans(),
+        ahead=st.integers(-1000, 1000),
+        ago_ns=st.one_of(st.integers(-1000, 1000), st.integers(0, 10**10)),
+    )
+    def arm(self, known: bool, ahead: int, ago_ns: int) -> None:
+        """Where the clock stood, or nearly; or nothing is known of it."""
+        point = max(0, self.model.write_index + ahead), max(0, self.now_ns - ago_ns)
+        self.real.arm(point if known else None)
+        self.model.arm(point if known else None)
 
     @rule(frames=AMOUNTS)
     def skip(self, frames: int) -> None:
@@ -146,6 +163,8 @@ class RingMachine(RuleBasedStateMachine):
         key = lambda reader: (reader.position, reader.lost)  # noqa: E731 - slots are reused in another order
         assert sorted(real.readers, key=key) == sorted(model.readers, key=key)
         assert (real.write_index, real.epoch) == (model.write_index, model.epoch)
+        assert self.real.resumed == self.model.resumed
+        assert self.real.last_write_ns == self.model.last_write_ns
         assert (real.overruns, real.overrun_frames) == (model.overruns, model.overrun_frames)
 
     def teardown(self) -> None:
