@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cosyd.asr.decode import Decode
 from cosyd.asr.doubt import believed
 from cosyd.asr.stable import keep_promise
-from cosyd.asr.utterance import Utterance, join
+from cosyd.asr.utterance import Context, Utterance, join
 from cosyd.types import Checkpoint, EndReason, Final, Transcript
 
 
@@ -23,6 +23,7 @@ class Closing:
     resume_sample: int
     more: bool = False
     transcript: Transcript | None = None
+    context: Context | None = None  # what this utterance is to the next one
 
     def settle(self, transcript: Transcript) -> None:
         """The result of the decode, on the audio since the utterance's anchor."""
@@ -84,7 +85,10 @@ class ClosingLine:
         """Finals of the utterances at the head of the line whose text is there."""
         finals: list[Final] = []
         while self._line and (transcript := self._line[0].transcript) is not None:
-            finals.append(self._line.popleft().final(transcript))
+            closing = self._line.popleft()
+            finals.append(closing.final(transcript))
+            if closing.context is not None:
+                closing.context.text = finals[-1].text
         return finals
 
 

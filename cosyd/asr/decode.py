@@ -20,7 +20,8 @@ class Decode:
     ``id`` grows with every request of a listener. ``anchor`` and ``blocks``: where in the utterance the audio
     begins and ends, in front-end blocks. ``slack_s``: how long, in audio time, the result can wait (a
     speculative final is not needed before the endpoint).
-    ``prompt`` and ``draft`` as in SegmentRequest. ``reason`` is a final's.
+    ``prompt``, ``draft`` and ``context`` as in SegmentRequest; context comes before
+    ``start_sample``. ``reason`` is a final's.
     """
 
     id: int
@@ -35,6 +36,8 @@ class Decode:
     slack_s: float = 0.0
     prompt: str = ""
     draft: tuple[int, ...] = ()
+    context: str = ""
+    context_samples: int = 0
     reason: EndReason | None = None
 
 

@@ -229,7 +229,9 @@ class DecodeQueue:
         return DecodeResult(decode, transcript, error, begin - waiting.since, self._clock() - begin)
 
     def _attempt(self, decode: Decode, attempts: int) -> tuple[Transcript | None, str | None]:
-        request = SegmentRequest(decode.audio, decode.prompt, decode.draft)
+        request = SegmentRequest(
+            decode.audio, decode.prompt, decode.draft, decode.context, decode.context_samples
+        )
         reason = ""
         for _ in range(attempts):
             try:

@@ -29,8 +29,10 @@ from cosyd.asr.endpoint import EndpointRules, best_pause
 from cosyd.asr.gate import Gate, GateChange
 from cosyd.asr.stable import StablePrefix, keep_promise
 from cosyd.asr.utterance import (
+    CONTEXT_MS,
     ONSET_MS,
     Block,
+    Context,
     Utterance,
     concatenate,
     find_onset,
@@ -76,6 +78,7 @@ class Listener:
         self._kept: deque[Block] = deque()  # pre-roll; bounded by _trim
         self._utterance: Utterance | None = None
         self._closing = ClosingLine()
+        self._context: Context | None = None  # the utterance before, while it is fresh
         self._next_utt = checkpoint.utt
         self._next_id = 0
         self._expected: int | None = None  # source clock of the next block
@@ -124,7 +127,7 @@ class Listener:
         if self._utterance is None and self._resume is not None:
             self._reopen(block, self._resume)
         elif self._utterance is None:
-            self._kept.append(block)
+            self._keep_block(block)
         else:
             self._utterance.blocks.append(block)
         actions += self._follow_gate(change)
@@ -135,6 +138,13 @@ class Listener:
 
     def _jumped(self, sample: int) -> bool:
         return self._expected is not None and abs(sample - self._expected) > self._block_samples / 2
+
+    def _keep_block(self, block: Block) -> None:
+        self._kept.append(block)
+        if self._context is not None:
+            self._context.blocks.append(block)
+            if not self._context.fresh:
+                self._context = None
 
     def _trim(self) -> None:
         while len(self._kept) > self._keep:
@@ -177,6 +187,7 @@ class Listener:
         onset = find_onset(kept, run, self._onset_blocks)
         utterance = Utterance(self._number(), kept[onset].sample, kept[max(0, onset - self._rules.preroll) :])
         utterance.voiced(run)
+        utterance.context, self._context = self._context, None
         utterance.asked = min(onset, self._rules.preroll)  # the first partial hears partial_ms of speech
         return utterance
 
@@ -249,12 +260,13 @@ class Listener:
     ) -> Decode:
         self._next_id += 1
         blocks = utterance.blocks[utterance.anchor : position]
+        before, said = ([], "") if kind == "partial" else self._context_of(utterance, position)
         return Decode(
             id=self._next_id,
             source=self._source,
             utt=utterance.number,
             kind=kind,
-            audio=concatenate(blocks, padding),
+            audio=concatenate([*before, *blocks], padding),
             start_sample=blocks[0].sample,
             end_sample=blocks[-1].end,
             anchor=utterance.anchor,
@@ -262,8 +274,18 @@ class Listener:
             slack_s=slack_s,
             prompt=utterance.prompt,
             draft=utterance.draft,
+            context=said,
+            context_samples=len(before) * FRAME.block,
             reason=reason,
         )
+
+    def _context_of(self, utterance: Utterance, position: int) -> tuple[list[Block], str]:
+        """Blocks before the utterance and what was said in them; none where they would not help or fit."""
+        context = utterance.context
+        if context is None or not context.text or utterance.anchor:
+            return [], ""
+        before = [block for block in context.blocks if block.sample < utterance.blocks[0].sample]
+        return (before, context.text) if len(before) + position <= self._rules.longest else ([], "")
 
     # --- ends -----------------------------------------------------------------------------------------
 
@@ -282,6 +304,7 @@ class Listener:
             actions = self._end(utterance, reason, cut)
         self._gate.reset()
         self._kept.clear()
+        self._context = None
         self._settled = self._expected if self._expected is not None else self._settled
         self._expected = None
         self._resume = None
@@ -314,16 +337,28 @@ class Listener:
             position = len(utterance.blocks)
         if self._gate.is_open:
             self._gate.reset()  # the next utterance needs a beginning of its own
-        self._kept.extend(utterance.blocks[position:])
-        actions = self._close(utterance, reason, position, more=False)
+        rest = utterance.blocks[position:]
+        self._kept.extend(rest)
+        if position <= FRAME.blocks(CONTEXT_MS) and not utterance.anchor and reason != "no_speech":
+            self._context = Context(list(utterance.blocks), position)
+        actions = self._close(utterance, reason, position, more=False, context=self._context)
         del utterance.blocks[position:]
         self._utterance = None
         return actions
 
-    def _close(self, utterance: Utterance, reason: EndReason, position: int, *, more: bool) -> list[Action]:
+    def _close(
+        self,
+        utterance: Utterance,
+        reason: EndReason,
+        position: int,
+        *,
+        more: bool,
+        context: Context | None = None,
+    ) -> list[Action]:
         actions = self._speech_ended(utterance)
         resume_sample = utterance.sample_at(position)
         closing = Closing(utterance, None, reason, utterance.end_sample, resume_sample, more)
+        closing.context = context
         self._closing.add(closing)
         unheard = reason == "no_speech" and utterance.most_words == 0
         if unheard or not utterance.speech_between(utterance.anchor, position):

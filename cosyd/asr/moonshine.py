@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -84,6 +84,7 @@ class _Decoder:
 
     def __init__(self, session: Session, shape: tuple[int, int], hidden: Array, samples: int) -> None:
         self._session = session
+        self.context: tuple[int, ...] = ()  # tokens of what was said before
         self._past = [name for name in session.inputs if name.startswith("past_key_values.")]
         heads, size = shape
         self._empty = {name: np.zeros((1, heads, 0, size), np.float32) for name in self._past}
@@ -95,10 +96,13 @@ class _Decoder:
         }
 
     def begin(self, tokens: Sequence[int]) -> tuple[Array, dict[str, Array]]:
-        """BOS and these tokens in one run -> logits [len + 1, vocabulary] and the cache."""
+        """BOS, context and tokens in one run -> logits [len(tokens) + 1, vocabulary] and the cache.
+
+        Row ``i`` of the logits predicts token ``i``.
+        """
         names = ["logits", *(_present(name) for name in self._past)]
-        logits, *present = self._run([BOS, *tokens], self._empty, names, use_cache=False)
-        return logits[0], dict(zip(self._past, present, strict=True))
+        logits, *present = self._run([BOS, *self.context, *tokens], self._empty, names, use_cache=False)
+        return logits[0, len(self.context) :], dict(zip(self._past, present, strict=True))
 
     def step(self, token: int, cache: dict[str, Array]) -> Array:
         """One more token -> logits [vocabulary]; the cache grows in place."""
@@ -184,8 +188,13 @@ class Moonshine:
     def _transcribe(self, request: SegmentRequest) -> Transcript:
         audio = _at_least(request.audio, SHORTEST)
         decoder = _Decoder(self._decoder, self._shape, self._encode(audio), audio.size)
-        most = round(audio.size / FRAME.rate_hz * TOKENS_PER_S) + TOKENS_MARGIN
+        decoder.context = self._vocabulary.encode(request.context)
+        heard = audio.size - request.context_samples
+        most = round(heard / FRAME.rate_hz * TOKENS_PER_S) + TOKENS_MARGIN
         result = self._transcript(self._decode(decoder, request.draft, most))
+        if request.context and not result.text:
+            # Now and then a context is taken for all there is to say.
+            return self._transcribe(_without_context(request))
         if begins_with(result.text, request.prompt):
             return result
         # The free result contradicts what was promised: decode again, made to begin with the promise.
@@ -204,7 +213,8 @@ class Moonshine:
     ) -> _Decoding:
         """Greedy. ``first`` is a draft to be checked or, if ``forced``, a beginning to be taken as it is."""
         state = self._begin(decoder, first[:most], forced)
-        mask = self._vocabulary.starts_word if forced else None
+        inside_word = bool(state.tokens) and not forced
+        mask = None if inside_word or not (forced or decoder.context) else self._vocabulary.starts_word
         while len(state.tokens) < most:
             logits = state.logits if mask is None else np.where(mask, state.logits, -np.inf)
             mask = None
@@ -225,7 +235,7 @@ class Moonshine:
         tokens = list(first[:agreed])
         scores = [_log_prob(logits[i], token) for i, token in enumerate(tokens)]
         if agreed < len(first):
-            decoder.shorten(cache, agreed + 1)
+            decoder.shorten(cache, len(decoder.context) + agreed + 1)
         return _Decoding(tokens, scores, logits[agreed], cache)
 
     def _transcript(self, state: _Decoding) -> Transcript:
@@ -241,6 +251,10 @@ def _agreement(logits: Array, draft: Sequence[int]) -> int:
         return 0
     wrong = np.flatnonzero(logits[:-1].argmax(axis=-1) != np.asarray(draft))
     return int(wrong[0]) if wrong.size else len(draft)
+
+
+def _without_context(request: SegmentRequest) -> SegmentRequest:
+    return replace(request, audio=request.audio[request.context_samples :], context="", context_samples=0)
 
 
 def _at_least(audio: Audio, samples: int) -> Audio:

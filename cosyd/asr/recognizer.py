@@ -26,11 +26,15 @@ class SegmentRequest:
     ``prompt``: words already promised to the listener; the result's text begins with them, at a word
     boundary. ``draft``: tokens that an earlier result on a shorter piece of the same audio had; they only
     save time, a recogniser may check them instead of finding them one by one, and never change the result.
+    ``context``: what is said in the first ``context_samples`` of ``audio``; it helps with the rest and
+    is no part of the result.
     """
 
     audio: Audio
     prompt: str = ""
     draft: tuple[int, ...] = ()
+    context: str = ""
+    context_samples: int = 0
 
 
 class Recognizer(Protocol):

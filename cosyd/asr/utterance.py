@@ -36,6 +36,26 @@ def level_db(audio: Audio) -> float:
     return 10.0 * float(np.log10(np.mean(np.square(audio), dtype=np.float64) + _SILENT))
 
 
+CONTEXT_MS = 10_000  # a longer utterance before would cost more than it helps
+CONTEXT_GAP_MS = 1_500  # from its end: who pauses longer begins something new
+
+
+@dataclass
+class Context:
+    """The utterance before, while it is fresh: a sentence is understood better with the one it follows.
+
+    ``blocks``: its audio and the pause after it; ``text`` is None until its final is there.
+    """
+
+    blocks: list[Block]
+    spoken: int  # blocks up to its end
+    text: str | None = None
+
+    @property
+    def fresh(self) -> bool:
+        return len(self.blocks) - self.spoken <= FRAME.blocks(CONTEXT_GAP_MS)
+
+
 @dataclass
 class Utterance:
     """``blocks`` from the pre-roll on. Positions in it are numbers of blocks."""
@@ -56,6 +76,7 @@ class Utterance:
     anchor: int = 0  # position before which everything is settled and not decoded any more
     settled: Transcript = field(default_factory=lambda: Transcript(""))  # what was said before it
     draft: tuple[int, ...] = ()  # tokens of the newest result from the anchor on
+    context: Context | None = None
     speculation: Decode | None = None
     speculated: Transcript | None = None
     failed_cut: int = -1  # the recogniser failed on a speculation up to here

@@ -86,7 +86,7 @@ class FakeRecognizer:
     def _one(self, request: SegmentRequest) -> Transcript:
         self.calls += 1
         self.requests.append(request)
-        words = words_in(request.audio)
+        words = words_in(request.audio[request.context_samples :])
         if self._change is not None:
             words = self._change(self.calls, words)
         return Transcript(" ".join(words), tuple(range(len(words))), 0.9)
@@ -135,7 +135,9 @@ class Rig:
         for action in actions:
             if isinstance(action, Decode):
                 self.decodes.append(action)
-                request = SegmentRequest(action.audio, action.prompt, action.draft)
+                request = SegmentRequest(
+                    action.audio, action.prompt, action.draft, action.context, action.context_samples
+                )
                 self._due.append((self.fed + self.delay, action, self.recognizer.transcribe([request])[0]))
             else:
                 self._record([action])  # type: ignore[list-item]
