@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from cosyd.cli.common import console, print_line, printable
+from cosyd.cli.program import complain
 from cosyd.cli.settings import load_config
 from cosyd.client import AsrFinal
 from cosyd.runtime.offline import transcribe
@@ -22,8 +23,10 @@ def run(args: Namespace) -> int:
     config = load_config(args, [f"asr.model={args.model}"] if args.model else []).config
     show = _json_line if args.json else _text_line(many=len(args.files) > 1)
     with _progress() as progress:
-        transcribe(args.files, config, realtime=args.realtime, on_final=show, on_progress=progress)
-    return 0
+        failures = transcribe(args.files, config, realtime=args.realtime, on_final=show, on_progress=progress)
+    for failure in failures:
+        complain(failure)
+    return failures[-1].exit_code if failures else 0
 
 
 def _json_line(file: Path, final: AsrFinal) -> None:

@@ -13,7 +13,9 @@ import msgspec
 
 from cosyd.config.paths import SHARED_MEMORY
 from cosyd.config.schema import Config, SourceConfig
+from cosyd.errors import AudioError
 from cosyd.publish.messages import AsrFinal, Message
+from cosyd.ring import remove_ring
 from cosyd.runtime.assembly import open_recognition
 from cosyd.runtime.board import Board
 from cosyd.runtime.ipc import Drained, FromWorker, Recognized
@@ -34,14 +36,20 @@ def transcribe(
     realtime: bool = False,
     on_final: OnFinal,
     on_progress: OnProgress | None = None,
-) -> None:
+) -> list[AudioError]:
     """Transcribe files one after the other; ``on_final`` gets each final as it comes.
 
-    Raises AudioError for a file that cannot be read, ModelError, GpuError.
+    Returns the errors of the files that could not be read, in their order; the others are transcribed all
+    the same. Raises ModelError, GpuError.
     """
+    failures = []
     with _transcriber(_without_partials(config)) as transcriber:
         for file in files:
-            transcriber.run(Path(file), realtime, on_final, on_progress)
+            try:
+                transcriber.run(Path(file), realtime, on_final, on_progress)
+            except AudioError as error:
+                failures.append(error)
+    return failures
 
 
 def _without_partials(config: Config) -> Config:
@@ -100,7 +108,10 @@ def _nobody_asks(source: str) -> None:
 
 
 class _Player:
-    """A file source that runs on a thread of this process. Its error is raised when the player closes."""
+    """A file source that runs on a thread of this process. Its error is raised when the player closes.
+
+    The ring is there until then.
+    """
 
     def __init__(self, source: SourceConfig) -> None:
         self.ring_path = SHARED_MEMORY / f"cosyd-transcribe-{os.getpid()}.ring"
@@ -130,6 +141,7 @@ class _Player:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self._stop.set()
         self._thread.join()
+        remove_ring(self.ring_path)
         if self._error and kind is None:
             raise self._error
 
@@ -137,7 +149,7 @@ class _Player:
         from cosyd.capture import Capture
 
         try:
-            Capture(self._source, self.ring_path).run(self._stop, self._report)
+            Capture(self._source, self.ring_path, fresh=True).run(self._stop, self._report)
         except BaseException as error:  # noqa: BLE001  (handed to the thread that waits, whatever it is)
             self._error = error
         finally:

@@ -52,6 +52,23 @@ def test_transcribe(environment: dict[str, str], models_dir: Path) -> None:
     assert all(final["file"] == str(recording) for final in finals)
 
 
+def test_transcribe_goes_on_after_a_file_that_is_none(
+    environment: dict[str, str], models_dir: Path, tmp_path: Path
+) -> None:
+    recording = models_dir / "demo-speech" / "beckett.wav"
+    text = tmp_path / "notes.txt"
+    text.write_text("no recording")
+    process = start(
+        environment, "transcribe", "--json", str(text), str(recording), str(tmp_path / "gone.wav")
+    )
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 3
+    assert {json.loads(line)["file"] for line in out.splitlines()} == {str(recording)}
+    assert [line.split(":")[0] for line in err.splitlines()] == ["cosyd", "cosyd"]
+    assert "notes.txt" in err
+    assert "gone.wav" in err
+
+
 def test_listen_ends_with_its_recording_and_a_summary(environment: dict[str, str]) -> None:
     """Into a pipe: results alone on standard output."""
     process = start(environment, "listen", "--set", "sources.mic.realtime=false")

@@ -66,6 +66,7 @@ def heard(monkeypatch) -> Namespace:
                 source="file", seq=number, utt=1, text=f"Text {number}.", start=1.5, end=2.0, reason="silence"
             )
             on_final(Path(file), final)
+        return []
 
     monkeypatch.setattr("cosyd.cli.transcribe.transcribe", fake)
     return asked
