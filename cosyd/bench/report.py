@@ -68,6 +68,7 @@ class Report:
     quick: bool = False
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    load_before: float = field(default_factory=lambda: round(os.getloadavg()[0], 2))
 
     def add(self, name: str, value: float, unit: str, **details: Any) -> None:
         self.figures.append(Figure(name, float(value), unit, **details))
@@ -81,7 +82,7 @@ class Report:
             "title": self.title,
             "method": self.method,
             "quick": self.quick,
-            "environment": environment(),
+            "environment": environment() | {"load_before": self.load_before},
             "figures": [asdict(f) | {"met": f.met, "bound": f.bound} for f in self.figures],
             "tables": [asdict(table) for table in self.tables],
         }
@@ -113,7 +114,6 @@ def environment() -> dict[str, Any]:
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
-        "load_before": round(os.getloadavg()[0], 2),
         "kernel": platform.release(),
         "python": platform.python_version(),
         "cosyd": VERSION,

@@ -1,0 +1,91 @@
+"""Figures, targets, pages; clips in a reel and the way back."""
+
+from __future__ import annotations
+
+import json
+import math
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosyd.bench.reel import make_reel, texts_by_clip
+from cosyd.bench.report import Figure, Report, markdown, number, percentiles, save
+from cosyd.bench.speech import Clip
+from cosyd.client import AsrFinal
+from cosyd.spec import FRAME
+
+
+def final(start: float, end: float, text: str) -> AsrFinal:
+    return AsrFinal(source="bench", utt=1, text=text, start=start, end=end, reason="silence")
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "at_least", "met"),
+    [(3, 3, False, True), (3.1, 3, False, False), (20, 20, True, True), (19, 20, True, False)],
+)
+def test_target_is_met_at_the_bound(value: float, target: float, at_least: bool, met: bool) -> None:
+    assert Figure("f", value, "s", target, at_least).met is met
+
+
+def test_unmeasured_figure_misses_its_target() -> None:
+    assert Figure("f", math.nan, "s", 3).met is False
+
+
+def test_percentiles_of_nothing_are_no_numbers() -> None:
+    assert all(math.isnan(value) for value in percentiles([]).values())
+    assert percentiles([1, 2, 3], (50,)) == {50: 2.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1234.5, "1,234"), (12.34, "12.3"), (0.5, "0.5"), (0.0123, "0.0123"), (3, "3")]
+)
+def test_number_has_three_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_page_says_what_was_missed_and_where_it_was_measured(tmp_path: Path) -> None:
+    report = Report("x", "Title", "Method.", quick=True)
+    report.add("speed", 3.5, "s", target=3, note="once")
+    report.table("Rows", ("a", "b"), [("1", "2")])
+    result = report.as_dict()
+    page = markdown(result)
+    assert "| speed | 3.5 s | ≤ 3 s | **missed** | once |" in page
+    assert "`cosyd bench x --quick`" in page
+    assert "| 1 | 2 |" in page
+    as_json, as_markdown = save(result, tmp_path)
+    assert markdown(json.loads(as_json.read_text())) == as_markdown.read_text() == page
+
+
+def clip(seconds: float, level: float) -> Clip:
+    return Clip("set", "f", "words", np.full(round(seconds * FRAME.rate_hz), level, np.float32))
+
+
+def test_reel_places_clips_between_pauses(tmp_path: Path) -> None:
+    reel = make_reel(tmp_path / "reel.wav", [clip(1, 0.5), clip(2, 0.25)], pause_s=1.0)
+    assert [(placed.start, placed.end) for placed in reel.clips] == [(0.5, 1.5), (2.5, 4.5)]
+    assert reel.seconds == 5.0
+    with wave.open(str(reel.path)) as file:
+        samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+    assert len(samples) == 5 * FRAME.rate_hz
+    second = samples[round(2.5 * FRAME.rate_hz) : round(4.5 * FRAME.rate_hz)]
+    assert np.abs(second - 0.25 * 32767).max() <= 1
+    assert not samples[: FRAME.rate_hz // 2].any()
+
+
+def test_what_spoils_the_recording_is_in_the_clip_that_is_compared(tmp_path: Path) -> None:
+    spoil = lambda stretch, number: stretch + np.float32(0.1)  # noqa: E731
+    reel = make_reel(tmp_path / "reel.wav", [clip(1, 0.5)], spoil, pause_s=1.0)
+    np.testing.assert_allclose(reel.clips[0].audio, 0.6, rtol=1e-6)
+
+
+def test_texts_return_to_the_clips_they_overlap(tmp_path: Path) -> None:
+    reel = make_reel(tmp_path / "reel.wav", [clip(1, 0.5), clip(2, 0.5)], pause_s=1.0)
+    finals = [
+        final(0.4, 1.6, "one"),
+        final(2.4, 3.0, "two"),
+        final(3.5, 4.4, "three"),
+        final(1.7, 2.0, "ghost"),
+    ]
+    assert texts_by_clip(reel, finals) == ["one ghost", "two three"]
