@@ -103,7 +103,7 @@ class Recording:
 
 
 class FileSource:
-    """Plays a recording into the ring. ``run`` returns when all of it has been read, or ``stop`` is set."""
+    """Plays a recording into the ring. ``run`` returns when all of it is there, or ``stop`` is set."""
 
     def __init__(self, config: SourceConfig, track: Track, stop: threading.Event) -> None:
         self._config = config
@@ -113,17 +113,15 @@ class FileSource:
     def run(self) -> None:
         with Recording(self._config) as recording:
             ring = self._track.prepare(recording.spec)
-            pacer = Pacer(ring, self._stop, self._track.tick)
             # Frame 0 of the file: a killed process's ring goes on where it was, a new clock starts here.
             first = 0 if ring.adopted else ring.write_index
             start_ns = self._resume(ring, recording, first)
             if self._config.realtime:
                 self._play(ring, recording, first, start_ns)
             else:
-                self._pour(ring, recording, pacer)
+                self._pour(ring, recording, Pacer(ring, self._stop, self._track.tick))
             if not self._stop.is_set():
                 self._track.ended()
-                pacer.wait_until_read()
 
     def _resume(self, ring: RingWriter, recording: Recording, first: int) -> int:
         """In real time as a microphone would, the clock having run on; else with the very next frame.

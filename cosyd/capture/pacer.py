@@ -29,16 +29,9 @@ class Pacer:
 
         Without a reader, waits for one to come: a reader that starts at the live edge would miss the rest.
         """
-        return self._wait(lambda position: self._ring.write_index + frames - position <= self.max_frames)
-
-    def wait_until_read(self) -> bool:
-        """Until the slowest reader has read everything. False: ``stop`` was set."""
-        return self._wait(lambda position: position >= self._ring.write_index)
-
-    def _wait(self, enough: Callable[[int], bool]) -> bool:
         while not self._stop.is_set():
             position = self._ring.slowest_reader()
-            if position is not None and enough(position):
+            if position is not None and self._ring.write_index + frames - position <= self.max_frames:
                 return True
             self._tick()
             self._stop.wait(POLL_S)

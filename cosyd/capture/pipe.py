@@ -45,7 +45,6 @@ class PipeSource:
             self._copy(self._stdin, "standard input", ring, pacer)
             if not self._stop.is_set():
                 self._track.ended()
-                pacer.wait_until_read()
             return
         path = _fifo(self._config)
         waiting_for = "a writer"

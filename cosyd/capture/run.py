@@ -14,6 +14,7 @@ from cosyd.capture.progress import Report
 from cosyd.capture.track import Track
 from cosyd.capture.watch import DeviceWatch
 from cosyd.config.schema import SourceConfig
+from cosyd.ring import remove_ring
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +23,8 @@ class Capture:
     """Runs one source in this process.
 
     ``run`` writes the ring at ``ring_path`` until ``stop`` is set or the source has ended (a file or
-    standard input is over and all of it has been read from the ring). Whatever trying again may mend is
-    reported and tried again; it raises ``AudioError`` for the rest:
+    standard input is over). Whatever trying again may mend is reported and tried again; it raises
+    ``AudioError`` for the rest:
 
     * a path or format that cannot work (UnsupportedFormat and plain AudioError);
     * ``bounded.DriverHangs``: a driver does not come back. The process must end without waiting for its
@@ -32,26 +33,43 @@ class Capture:
     ``stdin`` is the descriptor that a pipe source calls ``-``: a process that multiprocessing has spawned
     finds /dev/null at 0, and is given its parent's (a ``Connection`` around a copy of it can be sent along).
 
-    The ring is removed when it returns or raises, and kept for the next process if this one is killed.
+    What becomes of the ring:
+
+    * ``stop`` or an error: it is removed.
+    * The source has ended: it stays, marked closed, so that a reader that comes late, or again after a
+      crash, finds the end of the audio. The caller removes it with ``remove_ring`` when nobody needs it.
+    * The process is killed: it stays, and the next ``run`` goes on with it; if the source had ended, all that
+      ``run`` does is to say so again.
+
+    ``fresh``: whatever lies at the path is of another life of the daemon. A file or pipe then starts anew; a
+    device goes on with its clock all the same, and nobody reads what was before its next opening.
     """
 
-    def __init__(self, config: SourceConfig, ring_path: Path, *, stdin: int = 0) -> None:
+    def __init__(self, config: SourceConfig, ring_path: Path, *, stdin: int = 0, fresh: bool = False) -> None:
         self._config = config
         self._ring_path = ring_path
         self._stdin = stdin
+        self._fresh = fresh
 
     def run(self, stop: threading.Event, report: Report) -> None:
         config = self._config
         is_device = config.type in ("portaudio", "pyaudio")
-        track = Track(self._ring_path, config.buffer_s, report, measure_drift=is_device)
-        with track:
-            if config.type == "file":
-                FileSource(config, track, stop).run()
-            elif config.type == "pipe":
-                PipeSource(config, track, stop, self._stdin).run()
-            else:
+        with Track(self._ring_path, config.buffer_s, report, measure_drift=is_device) as track:
+            if is_device:
                 log.info("%s: capture runs with priority: %s", config.name, raise_priority())
                 DeviceWatch(config, lambda: audio_system(config.type), track, stop).run()
+            else:
+                self._play(track, stop)
+
+    def _play(self, track: Track, stop: threading.Event) -> None:
+        if self._fresh and remove_ring(self._ring_path):
+            log.info("%s: removed the ring of an earlier daemon", self._ring_path)
+        if track.ended_before():
+            return
+        if self._config.type == "file":
+            FileSource(self._config, track, stop).run()
+        else:
+            PipeSource(self._config, track, stop, self._stdin).run()
 
 
 def audio_system(source_type: str = "portaudio") -> AudioSystem:

@@ -12,7 +12,7 @@ from types import TracebackType
 from cosyd.capture.bounded import DriverHangs
 from cosyd.capture.progress import Progress, Report
 from cosyd.errors import RingError
-from cosyd.ring import RingReader, RingWriter
+from cosyd.ring import RingReader, RingWriter, WriterState
 from cosyd.spec import AudioSpec
 from cosyd.types import DeviceLost, DeviceOpened, GapRecorded, SourceEnded
 
@@ -24,8 +24,10 @@ _ABANDONED: list[RingWriter] = []  # kept mapped until the process has ended; at
 class Track:
     """Owns the ring's writer and tells the daemon what becomes of the source.
 
-    Order: ``prepare`` a spec, ``catch_up`` the clock just before the first frame, ``opened`` once there is
-    one; ``tick`` often; ``lost`` when it goes away, then from the start again; ``ended`` and ``close``.
+    Order: ``prepare`` a spec; ``arm`` it before a device starts, or ``catch_up`` just before a frame that is
+    at hand; ``opened`` once there is one; ``tick`` often; ``lost`` when it goes away, then from the start
+    again. ``close`` removes the ring, unless the source has ``ended``: then it stays, closed, for whoever
+    reads it late.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class Track:
         self._progress = Progress(path.name, report, measure_drift=measure_drift)
         self._writer: RingWriter | None = None
         self._gap_start: int | None = None  # index at which frames stopped coming; None: nothing is missing
-        self.resume_at = 0  #: index of the first frame after the last opening
+        self._resume_at: int | None = 0  # index of the first frame after the last opening; None: armed
         self._anchor: tuple[int, int] | None = None  # (index, monotonic ns): where the clock was last known
         self._capturing = False
         self._reopened = False
@@ -61,6 +63,11 @@ class Track:
     def index(self) -> int:
         """Where the source clock stands."""
         return 0 if self._writer is None else self._writer.write_index
+
+    @property
+    def resume_at(self) -> int | None:
+        """Index of the first frame after the last opening; None: armed, and it has not come yet."""
+        return self.ring.resumed if self._resume_at is None else self._resume_at
 
     @property
     def capturing(self) -> bool:
@@ -123,6 +130,12 @@ class Track:
         elapsed = max(0, self._now_ns() - t_ns) * self.ring.spec.rate_hz // 1_000_000_000
         return max(0, index + elapsed - self.ring.write_index)
 
+    def arm(self) -> None:
+        """Have the ring skip what was missed up to the first frame that it is given, whenever that comes."""
+        self._drop_anchor()
+        self.ring.arm(self._anchor)
+        self._resume_at = None
+
     def catch_up(self, at_most: int | None = None) -> int:
         """Skip what was missed: call just before the next frame is captured. Returns the frames skipped."""
         self._drop_anchor()
@@ -131,7 +144,7 @@ class Track:
             missed = min(missed, at_most)
         if missed:
             self.ring.skip(missed)
-        self.resume_at = self.ring.write_index
+        self._resume_at = self.ring.write_index
         return missed
 
     def _drop_anchor(self) -> None:
@@ -142,7 +155,7 @@ class Track:
 
     def resume_exactly(self) -> None:
         """Nothing was missed: the source goes on with the very next frame."""
-        self.resume_at = self.ring.write_index
+        self._resume_at = self.ring.write_index
 
     def skip(self, frames: int) -> None:
         """A gap in the middle of a source that is open: these frames were lost. Reported at once."""
@@ -152,8 +165,10 @@ class Track:
     # --- the device ------------------------------------------------------------------------------------
 
     def opened(self, device: str) -> None:
-        """The source delivers since ``catch_up`` (or ``resume_exactly``): reports the gap and the opening."""
+        """The source delivers (``resume_at`` is known): reports the gap and the opening."""
         spec, start = self.ring.spec, self.resume_at
+        if start is None:
+            raise RingError(f"{self._path}: opened before a frame came")
         if self._gap_start is not None and start > self._gap_start:
             self._report(GapRecorded(self._gap_start, start - self._gap_start))
         self._gap_start = self._anchor = None
@@ -173,8 +188,19 @@ class Track:
         self._report(DeviceLost(self.index, reason))
 
     def ended(self) -> None:
+        """Nothing follows. Readers are told so; the ring stays at its path, for those that come late."""
         self._capturing = False
         self._report(SourceEnded(self.index))
+        self.ring.close(unlink=False)
+        self._writer = None
+
+    def ended_before(self) -> bool:
+        """Whether a process that was killed since has brought this source to its end; then says so again."""
+        left_over = _peek(self._path)
+        if left_over is None or not left_over.ended:
+            return False
+        self._report(SourceEnded(left_over.index))
+        return True
 
     def tick(self) -> None:
         """Call several times a second, whatever the source is doing: reports progress."""
@@ -193,7 +219,7 @@ class Track:
         self.close()
 
     def close(self) -> None:
-        """Remove the ring; its readers are told. Idempotent."""
+        """Remove the ring of a source that has not ended; its readers are told. Idempotent."""
         if self._writer is not None:
             self._writer.close(unlink=True)
             self._writer = None
@@ -207,11 +233,15 @@ class Track:
 
 @dataclass(frozen=True)
 class _Clock:
-    """Where the clock of a ring stands: frame ``index``, the next one, was due at ``t_ns``."""
+    """Where the clock of a ring stands: frame ``index``, the next one, was due at ``t_ns``.
+
+    ``ended``: its writer has closed it and let it lie, so the source was at its end.
+    """
 
     spec: AudioSpec
     index: int
     t_ns: int
+    ended: bool = False
 
 
 def _peek(path: Path) -> _Clock | None:
@@ -223,7 +253,8 @@ def _peek(path: Path) -> _Clock | None:
     with reader:
         index = reader.write_index
         written = reader.time_ns(0) != 0  # else no frame was ever captured, and no time is known
-        return _Clock(reader.spec, index, reader.time_ns(index) if written else time.monotonic_ns())
+        t_ns = reader.time_ns(index) if written else time.monotonic_ns()
+        return _Clock(reader.spec, index, t_ns, reader.writer is WriterState.CLOSED)
 
 
 def _rescaled(index: int, old: AudioSpec, new: AudioSpec) -> int:

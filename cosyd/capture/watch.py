@@ -100,7 +100,7 @@ class DeviceWatch:
         stream = self._bounded(
             lambda: self._system.open(device, spec, block, ring), OPEN_TIMEOUT_S, f"opening {device.name!r}"
         )
-        self._track.catch_up()
+        self._track.arm()
         try:
             self._bounded(stream.start, OPEN_TIMEOUT_S, f"starting {device.name!r}")
         except DriverHangs:
@@ -137,11 +137,11 @@ class DeviceWatch:
         return reason
 
     def _watch(self, stream: DeviceStream, device: DeviceInfo) -> str:
-        newest, since = self._track.resume_at, time.monotonic()
+        newest, since = None, time.monotonic()
         while not self._stop.wait(LOOK_S):
             self._track.tick()
             now = time.monotonic()
-            if self._track.index != newest:
+            if self._track.resume_at is not None and self._track.index != newest:
                 newest, since = self._track.index, now
                 self._delivers(device)
             elif now - since >= self._patience_s():

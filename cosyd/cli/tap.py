@@ -14,7 +14,7 @@ from cosyd.capture import Capture
 from cosyd.config.paths import SHARED_MEMORY
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import AudioError, CosydError, RingError
-from cosyd.ring import RingReader, WriterState
+from cosyd.ring import RingReader, WriterState, remove_ring
 from cosyd.runtime.level import LevelMeter
 from cosyd.types import CaptureEvent, DeviceLost, DeviceOpened, Level, SourceEnded
 
@@ -47,6 +47,7 @@ class Tap:
     ) -> None:
         self._stop.set()
         self._thread.join(STOP_S)  # a driver that hangs keeps the thread, which ends with the program
+        remove_ring(self._path)  # a recording that has ended leaves its own
 
     def levels(self, limit_s: float = math.inf) -> Iterator[Level | None]:
         """A level each period, None in between, until the source has ended or was open for ``limit_s``.
@@ -82,7 +83,7 @@ class Tap:
 
     def _capture(self) -> None:
         try:
-            Capture(self._source, self._path).run(self._stop, self._report)
+            Capture(self._source, self._path, fresh=True).run(self._stop, self._report)
         except (AudioError, RingError) as error:
             self._failure = error
         finally:

@@ -25,7 +25,7 @@ FORMAT_CODES = {
 def remove_ring(path: str | Path) -> bool:
     """Removes the ring that an ended or killed writer has left.
 
-    Returns False if there is none, or if a living writer has it. Readers that are attached keep what they have.
+    Returns False if there is none, or if a living writer has it. Who reads it already keeps what it has.
     """
     path = Path(path)
     try:

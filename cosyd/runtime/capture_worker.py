@@ -14,6 +14,7 @@ from cosyd.capture import Capture
 from cosyd.capture.bounded import DriverHangs
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import CosydError
+from cosyd.ring import remove_ring
 from cosyd.runtime.ipc import Alive, Failed, Open, Ready
 from cosyd.runtime.logs import set_up_logs
 from cosyd.runtime.worker import Inbox
@@ -31,12 +32,20 @@ def standard_input(source: SourceConfig) -> Any:
 
 
 def main(
-    connection: Connection, source: SourceConfig, ring_path: Path, log_level: str, wait: bool, stdin: Any
+    connection: Connection,
+    source: SourceConfig,
+    ring_path: Path,
+    log_level: str,
+    wait: bool,
+    fresh: bool,
+    stdin: Any,
 ) -> None:
     """Entry of the process. Ends when the daemon says so, or goes away, or the source cannot be used.
 
+    The ring goes with it, unless it is killed or the driver hangs: then its successor goes on with the ring.
+
     ``wait``: open the device only when the daemon says ``Open``. Until then everything is loaded, so that
-    start-up does not take longer than the models do.
+    start-up does not take longer than the models do. ``fresh``: a ring at the path is none of this daemon's.
     """
     set_up_logs(log_level)
     if stdin is not None:
@@ -47,7 +56,7 @@ def main(
     try:
         _tell(connection, Ready())
         if not wait or _told_to_open(connection, inbox):
-            _capture(connection, source, ring_path, inbox)
+            _capture(connection, source, ring_path, fresh, inbox)
     except DriverHangs as error:
         log.error("%s", error)
         os._exit(
@@ -55,6 +64,7 @@ def main(
         )  # waiting for the driver's threads would never end; the successor adopts the ring
     except CosydError as error:
         _tell(connection, Failed(str(error), error.exit_code))
+    remove_ring(ring_path)
 
 
 def _told_to_open(connection: Connection, inbox: Inbox) -> bool:
@@ -66,12 +76,14 @@ def _told_to_open(connection: Connection, inbox: Inbox) -> bool:
     return False
 
 
-def _capture(connection: Connection, source: SourceConfig, ring_path: Path, inbox: Inbox) -> None:
+def _capture(
+    connection: Connection, source: SourceConfig, ring_path: Path, fresh: bool, inbox: Inbox
+) -> None:
     def report(event: CaptureEvent) -> None:
         _tell(connection, event)
 
-    Capture(source, ring_path).run(inbox.stopping, report)
-    while not inbox.stopping.wait(ALIVE_S):  # a source that ended: there until it is no longer wanted
+    Capture(source, ring_path, fresh=fresh).run(inbox.stopping, report)
+    while not inbox.stopping.wait(ALIVE_S):  # it has ended; a recogniser may yet have to read it (again)
         _tell(connection, Alive())
 
 

@@ -195,8 +195,14 @@ class Fleet:
 
     def _start_capture(self, record: SourceRecord) -> None:
         def arguments() -> tuple[Any, ...]:
-            stdin = capture_worker.standard_input(record.config)
-            return record.config, self._ring(record), self._config.log.level, not self._may_open, stdin
+            return (
+                record.config,
+                self._ring(record),
+                self._config.log.level,
+                not self._may_open,
+                not record.handed_over,  # nobody has read its ring: what there is, another daemon left
+                capture_worker.standard_input(record.config),
+            )
 
         record.worker = SupervisedWorker(
             f"capture {record.name}",
@@ -224,6 +230,16 @@ class Fleet:
             self.recognition.send(SourceLost(record.name, message.sample))
         elif isinstance(message, GapRecorded):
             self._metrics.gaps.labels(record.name).inc(message.frames)
+        elif isinstance(message, SourceEnded):
+            self._capture_ended(record)
+
+    def _capture_ended(self, record: SourceRecord) -> None:
+        """The recogniser has the rest to do, unless there is none: no audio came, or all is recognised."""
+        if record.drained:  # said again by the successor of a killed worker
+            self._board.enter(record, "ended")
+        elif not record.handed_over:
+            record.drained = True
+            self._board.ended(record)
 
     def _hand_over(self, record: SourceRecord, opened: DeviceOpened) -> None:
         if record.handed_over:

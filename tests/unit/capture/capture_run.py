@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -66,6 +67,15 @@ class Run:
         while not true():
             assert time.monotonic() < deadline, f"waited in vain; {self.events[-5:]}"
             time.sleep(0.005)
+
+
+def as_killed(path: Path) -> None:
+    """Makes a ring that was closed look like one whose writer was killed: ``state`` in its header is OPEN."""
+    with path.open("r+b") as file:
+        file.seek(64)
+        assert file.read(4) == struct.pack("<I", 2)
+        file.seek(64)
+        file.write(struct.pack("<I", 1))
 
 
 def attach(path: Path, position: int | None = None) -> RingReader:

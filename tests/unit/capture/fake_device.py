@@ -40,6 +40,7 @@ class Script:
     blocks: int | None = None
     then: str = "silent"  # silent: callbacks stop without an error; ends: the stream is no longer active
     period_s: float = 0.002  # pause between blocks; faster than real time keeps the tests short
+    first_s: float = 0.0  # pause before the first block
     overrun_every: int = 0  # the device says so at every so many blocks
     close_hangs: bool = False
 
@@ -104,12 +105,11 @@ class FakeStream:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fake-device", daemon=True)
         self._over = False
-        self.started_ns = 0
+        self.first_ns = 0  # when the first block was written
         self.last_ns = 0  # when the newest frame was written
         self.written = 0
 
     def start(self) -> None:
-        self.started_ns = time.monotonic_ns()
         self._thread.start()
 
     @property
@@ -124,6 +124,7 @@ class FakeStream:
             self._thread.join()
 
     def _run(self) -> None:
+        self._closing.wait(self._script.first_s)
         for number in self._numbers():
             if self._closing.wait(self._script.period_s):
                 return
@@ -131,6 +132,7 @@ class FakeStream:
             if self._script.overrun_every and number % self._script.overrun_every == 0:
                 self._ring.count_overrun(0)
             self.last_ns = time.monotonic_ns()
+            self.first_ns = self.first_ns or self.last_ns
             self._ring.write(np.ascontiguousarray(data), self.last_ns)
             self.written += self._block
         if self._script.then == "silent":

@@ -8,12 +8,12 @@ import time
 import numpy as np
 import pytest
 import soundfile
-from capture_run import Run, attach, read_frames
+from capture_run import Run, as_killed, attach, read_frames
 
 from cosyd.capture import Capture
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import AudioError, UnsupportedFormat
-from cosyd.ring import RingWriter, WriterState
+from cosyd.ring import RingWriter, WriterState, remove_ring
 from cosyd.spec import AudioSpec, SampleFormat
 from cosyd.types import DeviceOpened, GapRecorded, SourceEnded
 
@@ -38,9 +38,9 @@ def wav(tmp_path, samples: np.ndarray, name="speech.wav", rate_hz=RATE_HZ, **opt
     return path
 
 
-def playing(path, ring, **keys) -> Run:
+def playing(path, ring, *, fresh: bool = False, **keys) -> Run:
     keys = {"realtime": False, "buffer_s": 2} | keys
-    return Run(Capture(SourceConfig(type="file", path=str(path), **keys), ring).run)
+    return Run(Capture(SourceConfig(type="file", path=str(path), **keys), ring, fresh=fresh).run)
 
 
 def test_as_fast_as_it_is_read_and_nothing_is_lost(tmp_path, ring):
@@ -48,12 +48,29 @@ def test_as_fast_as_it_is_read_and_nothing_is_lost(tmp_path, ring):
     with playing(wav(tmp_path, samples), ring) as run, attach(ring, 0) as reader:
         heard = read_frames(reader, len(samples))
         assert run.wait_for(SourceEnded).sample == len(samples)
-        assert reader.read(1) is None  # tells the writer that the last block is no longer in use
         run.until(lambda: not run.running)
         assert reader.writer is WriterState.CLOSED and reader.lost_frames == 0
+        assert reader.read(1) is None
     np.testing.assert_array_equal(heard, samples)
     opened = run.wait_for(DeviceOpened)
     assert (opened.sample, opened.rate_hz, opened.channels, opened.format) == (0, RATE_HZ, 2, "s16")
+
+
+@pytest.mark.parametrize("realtime", [False, True])
+def test_after_the_end_a_late_reader_finds_the_rest_until_the_ring_is_removed(tmp_path, ring, realtime):
+    samples = ramp(RATE_HZ // 4)
+    with playing(wav(tmp_path, samples), ring, realtime=realtime) as run, attach(ring, 0):
+        ended = run.wait_for(SourceEnded)
+        run.until(lambda: not run.running)
+    with attach(ring, 1_000) as late:
+        np.testing.assert_array_equal(read_frames(late, len(samples)), samples[1_000:])
+        assert late.writer is WriterState.CLOSED and late.position == ended.sample
+    assert remove_ring(ring) and not ring.exists()
+
+
+def test_stopped_before_its_end_it_leaves_no_ring(tmp_path, ring):
+    with playing(wav(tmp_path, ramp(20 * RATE_HZ)), ring) as run:
+        run.wait_for(DeviceOpened)
     assert not ring.exists()
 
 
@@ -124,6 +141,7 @@ def left_over(ring, frames: int, t_ns: int | None = None, spec: AudioSpec = S16)
     writer = RingWriter.open(ring, spec, 2)
     writer.write(ramp(frames) if spec.format is SampleFormat.S16 else np.zeros((frames, 1), "f4"), t_ns)
     writer.close(unlink=False)
+    as_killed(ring)
 
 
 def test_after_a_crash_it_goes_on_exactly_where_it_stopped(tmp_path, ring):
@@ -158,6 +176,36 @@ def test_a_crash_longer_than_the_rest_of_the_file_ends_it(tmp_path, ring):
     with playing(wav(tmp_path, ramp(RATE_HZ)), ring, realtime=True) as run:
         assert run.wait_for(SourceEnded).sample == RATE_HZ
         assert run.of(GapRecorded) == [GapRecorded(8_000, 8_000)]
+
+
+def test_killed_after_the_last_frame_it_only_has_to_end(tmp_path, ring):
+    left_over(ring, 4_000)
+    with playing(wav(tmp_path, ramp(4_000)), ring) as run:
+        run.until(lambda: not run.running)
+    assert run.wait_for(DeviceOpened).sample == run.wait_for(SourceEnded).sample == 4_000
+
+
+def test_killed_after_the_end_it_says_so_again_and_plays_nothing(tmp_path, ring):
+    left_over(ring, 4_000)
+    RingWriter.open(ring, S16, 2).close(unlink=False)  # ended in good order
+    with playing(wav(tmp_path, ramp(30_000)), ring) as run, attach(ring, 0) as reader:
+        run.until(lambda: not run.running)
+        assert run.events == [SourceEnded(4_000)]
+        assert (reader.writer, reader.epoch, reader.write_index) == (WriterState.CLOSED, 2, 4_000)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_an_earlier_daemon_left_does_not_count(tmp_path, ring, ended):
+    left_over(ring, 4_000)
+    if ended:
+        RingWriter.open(ring, S16, 2).close(unlink=False)
+    samples = ramp(8_000)
+    with playing(wav(tmp_path, samples), ring, fresh=True) as run:
+        opened = run.wait_for(DeviceOpened)
+        with attach(ring, 0) as reader:
+            np.testing.assert_array_equal(read_frames(reader, len(samples)), samples)
+            assert reader.epoch == 1
+    assert (opened.sample, opened.reopened) == (0, False) and run.of(GapRecorded) == []
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from capture_run import Run, attach, read_frames
 from cosyd.capture import Capture
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import AudioError, UnsupportedFormat
+from cosyd.ring import WriterState
 from cosyd.types import DeviceLost, DeviceOpened, GapRecorded, SourceEnded
 
 RATE_HZ = 16_000
@@ -91,8 +92,11 @@ def test_standard_input_ends_the_source(ring):
             assert run.of(SourceEnded) == []
             os.close(write_end)
             assert run.wait_for(SourceEnded).sample == 3_000
-            reader.read(1)
             run.until(lambda: not run.running)
+            assert reader.writer is WriterState.CLOSED
+        with piping("-", ring, stdin=read_end, format="f32") as again:  # a worker killed since
+            again.until(lambda: not again.running)
+        assert again.events == [SourceEnded(3_000)]
     finally:
         os.close(read_end)
     np.testing.assert_array_equal(heard[:, 0], samples)

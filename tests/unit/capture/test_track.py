@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosyd.capture.track import Track
-from cosyd.ring import RingReader, RingWriter
+from cosyd.errors import RingError
+from cosyd.ring import RingReader, RingWriter, WriterState
 from cosyd.spec import AudioSpec, SampleFormat
-from cosyd.types import CaptureProgress, DeviceLost, DeviceOpened, GapRecorded
+from cosyd.types import CaptureProgress, DeviceLost, DeviceOpened, GapRecorded, SourceEnded
 
 SPEC = AudioSpec(48_000, 2, SampleFormat.S16)
 OTHER = AudioSpec(44_100, 2, SampleFormat.S16)
@@ -80,6 +81,58 @@ def test_a_loss_leaves_one_gap_of_exactly_the_missed_frames(track, clock, events
         assert (after.index, after.gap, len(after.frames)) == (96_000, 48_000, 24_000)
         assert reader.lost_frames == 0
         assert reader.time_ns(96_000 + 24_000 - 1) == clock.ns
+
+
+def test_armed_the_time_until_the_first_block_belongs_to_the_gap(track, clock, events, tmp_path):
+    track.prepare(SPEC)
+    track.arm()
+    assert track.resume_at is None
+    capture(track, clock, 1.0)
+    track.opened("mic")
+    reader = RingReader.attach(tmp_path / "mic.ring", position=0)
+    track.lost("gone")
+    clock.ns += SECOND
+    track.arm()  # an opening that fails
+    clock.ns += SECOND
+    track.prepare(SPEC)
+    track.arm()
+    clock.ns += SECOND // 2  # the device takes its time
+    assert (track.resume_at, track.index) == (None, 48_000)
+    capture(track, clock, 0.01)
+    assert track.resume_at == 168_000
+    track.opened("mic")
+    assert events[2:] == [
+        GapRecorded(48_000, 120_000),
+        DeviceOpened(168_000, "mic", 48_000, 2, "s16", True),
+    ]
+    with reader:
+        reader.read(10**6)
+        after = reader.read(10**6)
+        assert (after.index, after.gap, after.lost) == (168_000, 120_000, 0)
+        assert reader.time_ns(168_480 - 1) == clock.ns
+
+
+def test_armed_and_never_delivering_the_clock_goes_on_at_another_rate(track, clock, events):
+    track.prepare(SPEC)
+    capture(track, clock, 1.0)
+    track.opened("mic")
+    track.lost("gone")
+    clock.ns += SECOND
+    track.arm()
+    clock.ns += SECOND
+    assert track.prepare(OTHER).write_index == 44_100
+    track.arm()
+    clock.ns += SECOND
+    capture(track, clock, 0.1)
+    track.opened("mic")
+    assert GapRecorded(44_100, 3 * 44_100) in events
+
+
+def test_opened_needs_a_frame(track):
+    track.prepare(SPEC)
+    track.arm()
+    with pytest.raises(RingError, match="before a frame came"):
+        track.opened("mic")
 
 
 def test_a_frame_that_comes_while_the_lost_device_is_closed_is_no_gap(track, clock, events):
@@ -184,7 +237,8 @@ def test_first_opening_has_no_gap_however_long_it_took(track, clock, events):
             st.sampled_from([SPEC, OTHER]),
             st.integers(1, 400),  # ms of audio
             st.integers(0, 5_000),  # ms away
-            st.booleans(),  # an opening that fails half way
+            st.sampled_from([None, Track.catch_up, Track.arm]),  # an opening that fails half way
+            st.sampled_from([Track.catch_up, Track.arm]),
         ),
         min_size=1,
         max_size=8,
@@ -194,13 +248,13 @@ def test_whatever_happens_the_clock_keeps_the_time(tmp_path_factory, story):
     """Each second of the machine is a second of the source clock, in audio or in gaps; it never goes back."""
     clock, events, seconds = Clock(), [], -1.0
     with Track(tmp_path_factory.mktemp("story") / "mic.ring", 2.0, events.append, now_ns=clock) as track:
-        for spec, audio_ms, away_ms, fails in story:
+        for spec, audio_ms, away_ms, failing, go_on in story:
             track.prepare(spec)
-            if fails:
-                track.catch_up()
+            if failing:
+                failing(track)
                 clock.ns += 30_000_000
                 track.prepare(spec)
-            track.catch_up()
+            go_on(track)
             capture(track, clock, audio_ms / 1000)
             track.opened("mic")
             assert track.index / spec.rate_hz > seconds
@@ -260,3 +314,15 @@ def test_the_ring_is_removed_at_the_end(tmp_path):
         assert path.exists()
     assert not path.exists()
     track.close()
+
+
+def test_the_ring_of_a_source_that_has_ended_stays(tmp_path):
+    path, events = tmp_path / "mic.ring", []
+    with Track(path, 2.0, events.append) as track:
+        track.prepare(SPEC).write(np.zeros((480, 2), np.int16))
+        assert not track.ended_before()
+        track.ended()
+        assert track.ended_before()
+    with RingReader.attach(path, position=0) as reader:
+        assert reader.writer is WriterState.CLOSED and len(reader.read(1_000).frames) == 480
+    assert events == [SourceEnded(480), SourceEnded(480)]
