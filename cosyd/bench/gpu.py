@@ -85,9 +85,8 @@ def _tables(report: Report, found: dict[str, Any]) -> None:
     ]
     report.table("Step time against streams (ms; 'aligned': all VAD work in the same hop)", head, rows)
     for entry in found["kernels"]:
-        title = (
-            f"Kernels of a step, {entry['streams']:,} streams, {entry['mode']} (µs, by events, one by one)"
-        )
+        title = f"Kernels of a step, {entry['streams']:,} streams, {entry['mode']}"
+        title += " (µs by events; statistics and VAD run beside the others)"
         report.table(title, ("kernel", "µs"), [(name, number(us)) for name, us in entry["us"].items()])
     report.table("Other implementations", ("what", "batch", "per hop, µs"), _others(found))
     if ceilings := found.get("ceilings"):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from cosyd.errors import GpuError
 from cosyd.gpu.driver import Gpu
+from cosyd.gpu.layout import CHUNK
 from cosyd.gpu.pipeline import Pipeline
 from cosyd.gpu.settings import Mode, Settings
 from cosyd.gpu.streams import stream_record
@@ -30,7 +31,25 @@ from cosyd.spec import FRAME, AudioSpec, SampleFormat
 
 SPEC = AudioSpec(48_000, 1, SampleFormat.S16)
 HOP_MS = float(FRAME.hop_ms)
-COUNTS = (1, 8, 64, 256, 1024, 4096, 8192, 16384, 20480, 32768, 49152, 65536, 81920, 98304, 131072)
+COUNTS = (
+    1,
+    8,
+    64,
+    256,
+    1024,
+    4096,
+    8192,
+    16384,
+    20480,
+    32768,
+    49152,
+    65536,
+    81920,
+    98304,
+    114688,
+    122880,
+    131072,
+)
 FLOP = {  # of one stream and hop; counted in the kernels' headers
     "products": 2 * 983_424,
     "transforms": 30_000,
@@ -278,8 +297,7 @@ def measure(
         for mode in modes:
             _sweep(bench, mode, quick, note)
         for mode in modes:
-            note("kernels", bench.kernels(20_480, mode))
-        note("kernels", bench.kernels(1, "fp32"))
+            note("kernels", bench.kernels(CHUNK, mode))
         for batch in (1, 64):
             note("cpu", bench.cpu(batch))
         _compare(bench, note)

@@ -101,9 +101,10 @@ class Layout:
         return header
 
 
-def write_header(head: Array, values: Array, vad_rows: Array) -> None:
-    """The step header of kernels/common.cuh: int32 [HEADER + COLUMNS * capacity] from values [4, n]."""
-    columns, n = head[HEADER:].reshape(COLUMNS, -1), values.shape[1]
+def write_header(head: Array, table: Array, slots: Array, vad_rows: Array) -> None:
+    """The step header of kernels/common.cuh: int32 [HEADER + COLUMNS * capacity] from Clock.table."""
+    columns, n = head[HEADER:].reshape(COLUMNS, -1), len(slots)
     head[0], head[1] = n, len(vad_rows)
-    columns[:4, :n] = values
+    for column, values in zip(columns, table, strict=False):
+        np.take(values, slots, out=column[:n], mode="clip")
     columns[4, : len(vad_rows)] = vad_rows

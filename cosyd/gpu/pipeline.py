@@ -203,18 +203,14 @@ class Pipeline:
         buffer.done.synchronize()
         n = len(slots)
         capacity = next(size for size in self.buckets if size >= n)
-        clock = self.clock
-        hop = clock.hop[slots]
-        heard = hop + 1 - self.settings.vad_origin // FRAME.hop
+        heard = self.clock.hop[slots] + 1 - self.settings.vad_origin // FRAME.hop
         layout = self._layout(capacity)
         buffer.rows, buffer.layout = slots, layout
         buffer.vad_rows = np.flatnonzero((heard > 0) & (heard % FRAME.block_hops == 0))
-        values = np.stack((slots, hop, clock.frames(slots), clock.phase(slots)))
         for index, (first, rows) in enumerate(layout.lanes):
             chunks = buffer.vad_rows[slice(*np.searchsorted(buffer.vad_rows, (first, first + rows)))]
-            write_header(
-                layout.header(buffer.host_in, index), values[:, first : first + rows], chunks - first
-            )
+            head = layout.header(buffer.host_in, index)
+            write_header(head, self.clock.table, slots[first : first + rows], chunks - first)
         start = layout.headers_bytes
         return buffer.host_in[start : start + n * self.stride].reshape(n, self.stride)
 

@@ -73,7 +73,8 @@ class FilterBank:
             offset += len(parts[-1])
         self.taps = np.concatenate(parts).astype(np.float32)
         self.widest = max(ratio.width for ratio in self.ratios.values())
-        self.most_down = max((r.down for r in self.ratios.values() if r.up == 1), default=1)  # of whole ratios
+        whole = (ratio.down for ratio in self.ratios.values() if ratio.up == 1)
+        self.most_down = max(whole, default=1)  # of ratios with one phase
         self.most_frames = max(ratio.most_frames for ratio in self.ratios.values())
 
     def ratio(self, rate_hz: int) -> Ratio:
@@ -96,29 +97,44 @@ def stream_record(spec: AudioSpec, ratio: Ratio, mapped: Sequence[int]) -> Any:
 
 
 class Clock:
-    """Positions of all slots, as arrays: the vectorised twin of ``Ratio.end``."""
+    """Positions of all slots in one int32 table: the columns that a step's header takes, kept ready.
+
+    Rows of ``table``: slot, hop, frames that the next hop takes, phase (the numerator of the position of the
+    output before the hop; see Ratio).
+    """
 
     def __init__(self, slots: int) -> None:
-        self.hop = np.zeros(slots, np.int64)  # as the kernels see it, wrapped
-        self.next = np.zeros(slots, np.int64)  # index of the hop's first output; -lead at the start
-        self.up = np.ones(slots, np.int64)
-        self.down = np.ones(slots, np.int64)
+        self.table = np.zeros((4, slots), np.int32)
+        self.table[0] = np.arange(slots)
+        self.hop, self._frames, self._phase = self.table[1:]
+        self._up = np.ones(slots, np.int32)
+        self._step = np.full(slots, FRAME.hop, np.int32)  # HOP · down
+        self._fractional = False  # some ratio has more than one phase
 
     def start(self, slots: Array, ratios: Sequence[Ratio], lead: int) -> None:
+        """Streams begin in these slots, ``lead`` outputs before time 0."""
+        up, down = (np.array([getattr(r, name) for r in ratios], np.int32) for name in ("up", "down"))
+        self._up[slots], self._step[slots] = up, FRAME.hop * down
+        self._fractional = self._fractional or bool((up > 1).any())
         self.hop[slots] = 0
-        self.next[slots] = -lead
-        self.up[slots] = [ratio.up for ratio in ratios]
-        self.down[slots] = [ratio.down for ratio in ratios]
+        self._set_phase(slots, (-lead - 1) * down % up)
+
+    def _set_phase(self, slots: Array, phase: Array) -> None:
+        self._phase[slots] = phase
+        self._frames[slots] = (phase + self._step[slots]) // self._up[slots]
 
     def phase(self, slots: Array) -> Array:
-        """Numerator of the position of the output before the hop."""
-        return np.asarray((self.next[slots] - 1) * self.down[slots] % self.up[slots])
+        return np.asarray(self._phase[slots])
 
     def frames(self, slots: Array) -> Array:
         """Device frames that the next hop takes."""
-        return np.asarray((self.phase(slots) + FRAME.hop * self.down[slots]) // self.up[slots])
+        return np.asarray(self._frames[slots])
 
     def advance(self, slots: Array) -> None:
-        hop = self.hop[slots] + 1
-        self.hop[slots] = np.where(hop >= HOP_WRAP, hop - HOP_STEP, hop)
-        self.next[slots] += FRAME.hop
+        """A hop of these slots has been launched."""
+        self.hop[slots] += 1
+        if int(self.hop.max()) >= HOP_WRAP:
+            self.hop[self.hop >= HOP_WRAP] -= HOP_STEP
+        if self._fractional:
+            part = slots[self._up[slots] > 1]
+            self._set_phase(part, (self._phase[part] + self._step[part]) % self._up[part])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cosyd.gpu.driver import Gpu
+from cosyd.gpu.dtln import FEW_STREAMS
 from cosyd.gpu.intake import HopCutter
 from cosyd.gpu.pipeline import Pipeline
 from cosyd.gpu.settings import Mode, Settings
@@ -80,12 +81,16 @@ def compare(gpu: Gpu, models: Path, clean: Signals, mixed: Signals, vad_denoised
     modes: tuple[Mode, ...] = ("fp32", "fp16", "bf16") if gpu.arch >= 80 else ("fp32", "fp16")
     results: dict[str, tuple[Signals, Signals]] = {}
     for mode in modes:
-        # Enough slots that the tensor-core kernels are used, whatever the number of clips.
+        # Few rows take FP32 in every mode: the clips are repeated until the tensor cores are used.
+        copies = -(-(FEW_STREAMS + 1) // len(mixed))
         settings = Settings(
-            max(256, len(mixed)), mode, vad_denoised=vad_denoised, rates_hz=(16_000,), mel=None
+            copies * len(mixed), mode, vad_denoised=vad_denoised, rates_hz=(16_000,), mel=None
         )
         with Pipeline(gpu, settings, vad, dtln) as pipeline:
-            results[mode] = run(pipeline, mixed)
+            signals, prob = run(pipeline, copies * mixed)
+        results[mode] = signals[: len(mixed)], prob[: len(mixed)]
+    pairs = zip(results["fp32"][0], results["fp16"][0], strict=True)
+    assert any((a != b).any() for a, b in pairs), "the tensor-core kernels were not used"
     report: dict[str, Any] = {"vad_hears": "denoised" if vad_denoised else "raw", "clips": len(mixed)}
     noisy = [si_sdr(m.astype(float), c.astype(float)) for m, c in zip(mixed, clean, strict=True)]
     report["si_sdr_db_before"] = round(float(np.mean(noisy)), 3)
