@@ -15,9 +15,11 @@ from listening import Listening, is_
 from cosyd.config.paths import ring_path
 from cosyd.errors import ControlError
 from cosyd.publish.control_client import ControlClient
+from cosyd.ring import RingReader, WriterState
 
 pytestmark = pytest.mark.timeout(180)
 
+CUT_S = 2.4  # of the recording: in the middle of a sentence, so that only the end makes a final
 # What is said in the recording (Samuel Beckett), as far as every recogniser agrees.
 SAID = ("ever", "tried", "no matter", "again", "better")
 
@@ -100,6 +102,67 @@ def test_a_killed_capture_reports_its_gap_exactly(beckett):
     assert ended["sample"] == soundfile.info(beckett).frames
     assert run.of("asr.final")
     assert_orderly(run.messages)
+
+
+def cut(path, folder):
+    samples, rate_hz = soundfile.read(
+        path, frames=int(CUT_S * soundfile.info(path).samplerate), dtype="int16"
+    )
+    soundfile.write(folder / "cut.wav", samples, rate_hz)
+    return folder / "cut.wav"
+
+
+def test_a_recogniser_killed_after_the_end_still_publishes_the_final_once(beckett, tmp_path):
+    """It has read all and is about to decode when it is killed (on a very busy machine: it has decoded)."""
+    with Listening(playing(cut(beckett, tmp_path))) as run:
+        run.until(is_("state", status="listening"))
+        pid = run.pid("recognition")
+        with RingReader.attach(ring_path(run.daemon.paths, "talk")) as reader:
+            while reader.writer is not WriterState.CLOSED:
+                reader.wait(0.01)
+                reader.read(reader.capacity)
+        os.kill(pid, signal.SIGKILL)
+        run.until(is_("health", code="worker_restarted"))
+        run.until(is_("state", status="ended"))
+    finals = run.of("asr.final")
+    assert [m["reason"] for m in finals] == ["end_of_stream"]
+    assert finals[0]["text"].lower().startswith("ever tried")
+    assert not ring_path(run.daemon.paths, "talk").exists()
+    assert_orderly(run.messages)
+
+
+def test_a_capture_killed_after_the_end_plays_nothing_again(beckett, tmp_path):
+    with Listening(playing(cut(beckett, tmp_path), realtime=False)) as run:
+        run.until(is_("state", status="ended"))
+        os.kill(run.pid("capture talk"), signal.SIGKILL)
+        restarting = run.until(is_("state", status="restarting"))
+        run.until(lambda m: is_("state", status="ended")(m) and m["seq"] > restarting["seq"])
+    assert [m["event"] for m in run.of("device")] == ["opened", "ended"]
+    assert len(run.of("asr.final")) == 1
+    assert not ring_path(run.daemon.paths, "talk").exists()
+
+
+def test_after_everything_was_killed_the_recording_plays_from_its_start(beckett):
+    """Case 35: the segment of the killed daemon is reclaimed, and not taken for one's own."""
+    with Listening(playing(beckett)) as run:
+        run.until(is_("asr.partial"))
+        os.killpg(run.daemon.process.pid, signal.SIGKILL)
+        run.daemon.process.wait()
+        ring = ring_path(run.daemon.paths, "talk")
+        with RingReader.attach(ring) as reader:
+            assert reader.writer is WriterState.DEAD
+        killed = ring.stat().st_ino
+        boot = run.messages[-1]["boot"]
+        run.daemon.__enter__()  # the same folders again
+        opened = run.until(lambda m: is_("device", event="opened")(m) and m["boot"] != boot)
+        assert ring.stat().st_ino != killed
+        run.until(lambda m: is_("state", status="ended")(m) and m["boot"] != boot)
+    assert opened["sample"] == 0
+    again = [m for m in run.messages if m["boot"] != boot]
+    assert not [m for m in again if m["type"] == "device" and m["event"] == "gap"]
+    text = " ".join(m["text"] for m in again if m["type"] == "asr.final").lower()
+    assert text.startswith("ever tried") and all(phrase in text for phrase in SAID), text
+    assert not ring.exists()
 
 
 def test_a_killed_daemon_leaves_nothing_behind(beckett):
