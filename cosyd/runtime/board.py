@@ -40,8 +40,9 @@ class SourceRecord:
     opened: DeviceOpened | None = None
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     handed_over: bool = False  # the recogniser was told of it
-    ended: bool = False
-    drained: bool = False
+    ended: bool = False  # capture: nothing follows
+    consumed: bool = False  # recogniser: it has read a closed ring to its end
+    drained: bool = False  # both: it is over
     overruns: int = 0
     sample: int = 0
     drift_ppm: float | None = None

@@ -231,13 +231,15 @@ class Fleet:
         elif isinstance(message, GapRecorded):
             self._metrics.gaps.labels(record.name).inc(message.frames)
         elif isinstance(message, SourceEnded):
-            self._capture_ended(record)
+            self._settle_end(record)
 
-    def _capture_ended(self, record: SourceRecord) -> None:
-        """The recogniser has the rest to do, unless there is none: no audio came, or all is recognised."""
+    def _settle_end(self, record: SourceRecord) -> None:
+        """It is over when capture has said so and the recogniser is done with it; either may come first."""
+        if not record.ended or (record.handed_over and not record.consumed):
+            return
         if record.drained:  # said again by the successor of a killed worker
             self._board.enter(record, "ended")
-        elif not record.handed_over:
+        else:
             record.drained = True
             self._board.ended(record)
 
@@ -317,9 +319,9 @@ class Fleet:
             self._board.heard(message)
         elif isinstance(message, GapSeen):
             self._board.saw_gap(record, message)
-        elif record.ended:  # else its ring was closed only to make room for one of another format
-            record.drained = True
-            self._board.ended(record)
+        else:  # perhaps its ring was closed only to make room for one of another format
+            record.consumed = True
+            self._settle_end(record)
 
     def _recognised(self, record: SourceRecord, message: Recognized) -> None:
         latency_s = self._board.recognised(record, message)
