@@ -25,15 +25,15 @@ ARCHITECTURES = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120)  # 87 is Jetson Ori
 COMPILE_TIMEOUT_S = 600  # the largest file takes 12 s on one core for one architecture
 
 _OPTIONS = (f"-DCOSYD_HOP={FRAME.hop}", f"-DCOSYD_WINDOW={FRAME.window}", "-std=c++17")
+_SOURCES = Path(__file__).parent / "cuda"
 _PACKAGED = Path(__file__).parent / "fatbin"
 
 
 def source_folder() -> Path:
-    """Where the .cu files are: in the package when installed, beside it in a source tree."""
-    for folder in (Path(__file__).parent / "kernels", Path(__file__).parents[2] / "kernels"):
-        if (folder / "common.cuh").is_file():
-            return folder
-    raise GpuError("the kernel sources are missing from this installation; reinstall cosyd")
+    """Where the .cu files are: in the package; in a source tree that is a link to ``kernels/``."""
+    if (_SOURCES / "common.cuh").is_file():
+        return _SOURCES
+    raise GpuError(f"{_SOURCES}: the kernel sources are missing from this installation; reinstall cosyd")
 
 
 def source_key(name: str) -> str:
@@ -70,6 +70,21 @@ def fatbin_command(
     return [str(nvcc), "-fatbin", *codes, *_OPTIONS, "-o", str(output), str(source_folder() / f"{name}.cu")]
 
 
+def build_fatbins(folder: Path = _PACKAGED, architectures: Sequence[int] = ARCHITECTURES) -> list[Path]:
+    """Compile all kernels ahead, for packaging: ``python -m cosyd.gpu.kernels``. Takes minutes."""
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise GpuError(
+            "nvcc is needed to compile the kernels ahead; install CUDA's compiler or set CUDA_HOME"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for name in NAMES:
+        made.append(folder / f"{name}-{source_key(name)[:16]}.fatbin")
+        _run_compiler(fatbin_command(nvcc, name, made[-1], architectures), f"{name}.cu")
+    return made
+
+
 def machine_code(name: str, arch: int, cache: Path) -> bytes:
     """The module of kernel file ``name`` for ``arch`` (90 is sm_90). Raises GpuError with what is missing."""
     key = source_key(name)
@@ -92,17 +107,18 @@ def _compile(name: str, arch: int) -> bytes:
 def _with_nvcc(nvcc: Path, name: str, arch: int) -> bytes:
     with tempfile.TemporaryDirectory(prefix="cosyd-nvcc-") as folder:
         output = Path(folder) / f"{name}.cubin"
-        command = nvcc_command(nvcc, name, arch, output)
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise GpuError(f"{nvcc} could not compile {name}.cu: {error}") from error
-        if done.returncode:
-            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
-            raise GpuError(f"{nvcc} failed on {name}.cu for sm_{arch}: {first}")
+        _run_compiler(nvcc_command(nvcc, name, arch, output), f"{name}.cu for sm_{arch}")
         return output.read_bytes()
+
+
+def _run_compiler(command: Sequence[str], what: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise GpuError(f"{command[0]} could not compile {what}: {error}") from error
+    if done.returncode:
+        first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
+        raise GpuError(f"{command[0]} failed on {what}: {first}")
 
 
 def _with_nvrtc(name: str, arch: int) -> bytes:
@@ -146,3 +162,7 @@ def _store(path: Path, code: bytes) -> None:
         partial.replace(path)
     except OSError:
         return
+
+
+if __name__ == "__main__":
+    build_fatbins()

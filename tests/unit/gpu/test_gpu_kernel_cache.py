@@ -99,3 +99,19 @@ def test_the_fatbin_command_names_every_architecture_and_portable_code(tmp_path:
     for arch in kernels.ARCHITECTURES:
         assert f"code=sm_{arch}" in command
     assert "code=compute_120" in command
+
+
+@pytest.mark.usefixtures("compiler")
+def test_packaged_machine_code_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = kernels.build_fatbins(tmp_path / "fatbin")
+    assert [path.name.split("-")[0] for path in made] == list(kernels.NAMES)
+    monkeypatch.setattr(kernels, "_PACKAGED", tmp_path / "fatbin")
+    monkeypatch.setattr(kernels, "find_nvcc", lambda: None)
+    code = kernels.machine_code("vad", 87, tmp_path / "cache")
+    assert b"-fatbin" in code and b"compute_75,code=sm_75" in code
+
+
+def test_the_package_ships_the_sources() -> None:
+    assert kernels.source_folder().resolve() == Path(__file__).parents[3] / "kernels"
+    declared = (Path(__file__).parents[3] / "pyproject.toml").read_text()
+    assert "gpu/cuda/*.cu" in declared and "gpu/cuda/*.cuh" in declared
