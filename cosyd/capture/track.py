@@ -150,6 +150,7 @@ class Track:
     def _drop_anchor(self) -> None:
         """Remember the newest frame; while the device is being closed, a last one may still have come."""
         if self._writer is not None and self._writer.last_write_ns > (self._anchor or (0, 0))[1]:
+            self._report_gap(self.resume_at or 0)  # of an opening that failed although frames came
             self._anchor = (self._writer.write_index, self._writer.last_write_ns)
             self._gap_start = self._writer.write_index
 
@@ -169,8 +170,7 @@ class Track:
         spec, start = self.ring.spec, self.resume_at
         if start is None:
             raise RingError(f"{self._path}: opened before a frame came")
-        if self._gap_start is not None and start > self._gap_start:
-            self._report(GapRecorded(self._gap_start, start - self._gap_start))
+        self._report_gap(start)
         self._gap_start = self._anchor = None
         self._capturing = True
         self._progress.restart(self.ring)
@@ -179,6 +179,11 @@ class Track:
             DeviceOpened(start, device, spec.rate_hz, spec.channels, spec.format.value, self._reopened)
         )
         self._reopened = True
+
+    def _report_gap(self, end: int) -> None:
+        """Unless it is known already, or there is none."""
+        if self._gap_start is not None and end > self._gap_start:
+            self._report(GapRecorded(self._gap_start, end - self._gap_start))
 
     def lost(self, reason: str) -> None:
         """The source delivers no more, or could not be opened."""

@@ -128,6 +128,21 @@ def test_armed_and_never_delivering_the_clock_goes_on_at_another_rate(track, clo
     assert GapRecorded(44_100, 3 * 44_100) in events
 
 
+def test_the_gap_before_an_opening_that_fails_after_all_is_told(track, clock, events):
+    track.prepare(SPEC)
+    capture(track, clock, 1.0)
+    track.opened("mic")
+    track.lost("gone")
+    clock.ns += SECOND
+    track.arm()
+    capture(track, clock, 0.01)  # while it is being started, which then fails
+    clock.ns += SECOND
+    track.arm()
+    capture(track, clock, 0.01)
+    track.opened("mic")
+    assert events[2:-1] == [GapRecorded(48_000, 48_000), GapRecorded(96_480, 48_000)]
+
+
 def test_opened_needs_a_frame(track):
     track.prepare(SPEC)
     track.arm()
