@@ -132,36 +132,43 @@ struct RowOf {
     }
 };
 
-// grid (columns/16, ceil(B/R)), block 128, dynamic shared memory R * K floats.
+// grid (columns/16, ceil(B/R)), block 128, dynamic shared memory R * K floats, K <= 32 * GEMV_STEPS.
+// A warp asks for all its weights before it waits for anything: with so few rows the time is one trip to memory.
+constexpr int GEMV_STEPS = 16;
+
 template <int R>
 __device__ void dense_gemv(const Layer& l) {
     extern __shared__ float4 gemv_x[];
     const Step s{l.header, l.capacity};
+    const int k = l.k1 + l.k2, lane = threadIdx.x & 31, group = blockIdx.x * 4 + (threadIdx.x >> 5);
+    const bool busy = 4 * group < l.columns;
+    const float4* w = reinterpret_cast<const float4*>(l.w) + (size_t)group * k;
+    float4 weights[GEMV_STEPS];
+#pragma unroll
+    for (int j = 0; j < GEMV_STEPS; ++j)
+        weights[j] = busy && lane + 32 * j < k ? w[lane + 32 * j] : make_float4(0, 0, 0, 0);
     const int n = s.rows(), first = blockIdx.y * R;
     if (first >= n) return;
-    const int k = l.k1 + l.k2, lane = threadIdx.x & 31;
     for (int r = 0; r < R; ++r) {
         const RowOf row(l, s, first + r, n);
         for (int i = threadIdx.x; i < k / 4; i += blockDim.x) gemv_x[r * (k / 4) + i] = row.load(4 * i, l.k1);
     }
     __syncthreads();
-    const int group = blockIdx.x * 4 + (threadIdx.x >> 5);
-    if (4 * group >= l.columns) return;
+    if (!busy) return;
     const float* x = reinterpret_cast<const float*>(gemv_x);
-    const float4* w = reinterpret_cast<const float4*>(l.w) + (size_t)group * k;
     float4 acc[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) acc[r] = make_float4(0, 0, 0, 0);
-#pragma unroll 4
-    for (int i = lane; i < k; i += 32) {
-        const float4 wi = w[i];
+#pragma unroll
+    for (int j = 0; j < GEMV_STEPS; ++j) {
+        if (32 * j >= k) break;
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-            const float xi = x[r * k + i];
-            acc[r].x += xi * wi.x;
-            acc[r].y += xi * wi.y;
-            acc[r].z += xi * wi.z;
-            acc[r].w += xi * wi.w;
+            const float v = x[r * k + 32 * j + lane];
+            acc[r].x += v * weights[j].x;
+            acc[r].y += v * weights[j].y;
+            acc[r].z += v * weights[j].z;
+            acc[r].w += v * weights[j].w;
         }
     }
 #pragma unroll

@@ -50,6 +50,7 @@ COUNTS = (
     122880,
     131072,
 )
+FEW_COUNTS = (1, 1024, 20480, 98304)
 FLOP = {  # of one stream and hop; counted in the kernels' headers
     "products": 2 * 983_424,
     "transforms": 30_000,
@@ -306,7 +307,7 @@ def measure(
 
 def _sweep(bench: GpuBench, mode: Mode, quick: bool, note: Callable[[str, Any], None]) -> None:
     """More and more streams until a step takes longer than a hop."""
-    for count in (1, 1024, 20_480) if quick else COUNTS:
+    for count in FEW_COUNTS if quick or mode == "bf16" else COUNTS:
         try:
             value = bench.streams(count, mode, 60 if quick else 250)
         except GpuError as error:

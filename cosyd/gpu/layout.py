@@ -20,9 +20,8 @@ Array = NDArray[Any]
 HEADER = 16  # ints before a header's columns
 COLUMNS = 5  # slot, hop, frames, phase, vad_row
 BUCKETS = (1, 8, 64, 256, 1024, 2048)  # then doubling: a step costs at most twice what its rows need
-CHUNK = (
-    16_384  # rows a lane: its products fill a large chip (512 tiles), its copies hide behind another lane's
-)
+FEW = 64  # up to here the kernels write results to host memory: a copy would cost more than it carries
+CHUNK = 16_384  # rows a lane: its products fill a large chip, its copies hide behind another lane's kernels
 _ALIGN = 256  # bytes, of each header and so of the PCM
 
 
@@ -85,12 +84,10 @@ class Layout:
 
     def out_parts(self, first: int, rows: int) -> tuple[slice, slice, slice]:
         """Floats of some rows' hops, statistics, probabilities."""
-        sizes = (FRAME.hop, 4 * self.channels, 1)
-        starts = np.cumsum((0, *sizes[:2])) * self.capacity
-        parts = [
-            slice(int(s) + first * size, int(s) + (first + rows) * size)
-            for s, size in zip(starts, sizes, strict=True)
-        ]
+        start, parts = 0, []
+        for size in (FRAME.hop, 4 * self.channels, 1):
+            parts.append(slice(start + first * size, start + (first + rows) * size))
+            start += self.capacity * size
         return parts[0], parts[1], parts[2]
 
     def header(self, buffer: Array, lane: int) -> Array:

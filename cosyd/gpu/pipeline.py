@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.gpu.driver import DeviceArray, Gpu, Graph
-from cosyd.gpu.layout import Layout, buckets, lanes, write_header
+from cosyd.gpu.layout import FEW, Layout, buckets, lanes, write_header
 from cosyd.gpu.settings import Settings
 from cosyd.gpu.stages import Lane, Rows, Stages
 from cosyd.gpu.streams import STREAM, Clock, FilterBank, Ratio
@@ -74,6 +74,7 @@ class Pipeline:
         self.stride = -(-self.filters.most_frames * frame_bytes // 16) * 16
         self._gpu, self._weights = gpu, (vad, dtln)
         self._stack = ExitStack()
+        self._layouts: dict[int, Layout] = {}
         self._turn = 0
 
     # --- opening -----------------------------------------------------------------------------------------
@@ -139,7 +140,7 @@ class Pipeline:
                 self._gpu.cuda.memcpy_htod_async(*copy, main)
             lane.copied.record(main)
             self.stages.enqueue(self._rows(buffer, layout, index), lane)
-            for part in layout.out_copies(first, rows):
+            for part in layout.out_copies(first, rows) if capacity > FEW else ():
                 copy_out = (buffer.host_out[part], buffer.device_out.address + 4 * part.start)
                 self._gpu.cuda.memcpy_dtoh_async(*copy_out, lane.main)
             lane.done.record(lane.main)
@@ -150,6 +151,8 @@ class Pipeline:
         """Addresses of one lane."""
         first, rows = layout.lanes[index]
         into, out = buffer.device_in.address, buffer.device_out.address
+        if layout.capacity <= FEW:  # page-locked memory has the same address on the device
+            out = buffer.host_out.ctypes.data
         parts = layout.out_parts(first, rows)
         asr, statistics, probability = (np.uintp(out + 4 * part.start) for part in parts)
         row_bytes = buffer.features.nbytes // buffer.features.shape[0]
@@ -164,7 +167,9 @@ class Pipeline:
         )
 
     def _layout(self, capacity: int) -> Layout:
-        return Layout(capacity, self.stride, self.settings.channels)
+        if capacity not in self._layouts:
+            self._layouts[capacity] = Layout(capacity, self.stride, self.settings.channels)
+        return self._layouts[capacity]
 
     # --- streams -----------------------------------------------------------------------------------------
 
@@ -226,15 +231,12 @@ class Pipeline:
     def collect(self, ticket: int) -> HopResult:
         """Wait for a launched hop and give its results."""
         buffer = self._buffers[ticket]
-        buffer.done.synchronize()
         n = len(buffer.rows)
-        asr, statistics, probability = (buffer.host_out[part] for part in buffer.layout.out_parts(0, n))
-        return HopResult(
-            asr.reshape(n, FRAME.hop),
-            buffer.vad_rows,
-            probability[buffer.vad_rows],
-            statistics.reshape(n, self.settings.channels, 4),
-        )
+        parts = buffer.layout.out_parts(0, n)  # before waiting: nothing but the results is late
+        asr, statistics, probability = (buffer.host_out[part] for part in parts)
+        asr, statistics = asr.reshape(n, FRAME.hop), statistics.reshape(n, self.settings.channels, 4)
+        buffer.done.synchronize()
+        return HopResult(asr, buffer.vad_rows, probability[buffer.vad_rows], statistics)
 
     def kernel_times(self, repeats: int = 10) -> dict[str, float]:
         """Milliseconds of each kernel of the step that ``begin`` prepared, one by one; for measuring.
