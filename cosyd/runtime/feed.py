@@ -11,13 +11,14 @@ from cosyd.config.schema import SourceConfig
 from cosyd.errors import RingNotFound
 from cosyd.ring import Block, RingReader, WriterState
 from cosyd.runtime.level import LevelMeter
-from cosyd.spec import AudioSpec
+from cosyd.spec import FRAME, AudioSpec
 from cosyd.types import Checkpoint, EndReason, Level
 
 log = logging.getLogger("cosyd.runtime")
 
 ATTACH_EVERY_S = 0.05  # how often to look whether the ring exists; a start waits this long at most
 STATE_EVERY_S = 0.05  # how often to ask how the writer is
+LATE_S = 0.003  # by how much a delivery is usually late; looking too early costs another look
 WARM_UP_S = 1.0  # audio before a checkpoint that settles the states of denoiser and VAD; not listened to
 
 
@@ -48,6 +49,7 @@ class Feed:
         self._reader: RingReader | None = None
         self._next_look = 0.0
         self._frames_read = 0
+        self._block = 0  # frames of the device in one block of the front end
         self._state = WriterState.LIVE
         self._next_state = 0.0
 
@@ -79,6 +81,7 @@ class Feed:
         except RingNotFound:
             return False
         self.flushed = self.drained = False
+        self._block = self.spec.frames(FRAME.block_ms / 1000)
         self._next_state = 0.0
         return True
 
@@ -149,8 +152,21 @@ class Feed:
             self._state = self.reader.writer
         return self._state
 
-    def wait(self, timeout_s: float) -> bool:
-        return self.reader.wait(timeout_s)
+    @property
+    def ready(self) -> bool:
+        """Whether reading is worth it: a whole block is there, or no more than there is will come."""
+        return self.behind >= self._block or not self.live
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until a whole block is there, as far as one can tell.
+
+        The ring wakes us when the device delivers, about every 10 ms; the rest of a block comes when the
+        clock says so. Looking at every delivery would cost more than recognising silence does.
+        """
+        if self.reader.wait(timeout_s) and self.live:
+            missing = self._block - self.behind
+            if missing > 0:
+                time.sleep(min(timeout_s, missing / self.spec.rate_hz + LATE_S))
 
     def read(self, most_s: float) -> Block | None:
         block = self.reader.read(self.spec.frames(most_s))

@@ -28,7 +28,9 @@ class LevelMeter:
         """Take device frames [n, channels]; a ``Level`` when a period is full."""
         if not self.period_ms or not len(frames):
             return None
-        x = np.nan_to_num(to_float(frames))
+        x = to_float(frames)
+        if frames.dtype.kind == "f":
+            x = np.nan_to_num(x)
         if self._squares is None or self._peaks is None:
             self._squares = np.zeros(spec.channels)
             self._peaks = np.zeros(spec.channels)

@@ -148,7 +148,7 @@ class Pipeline:
     def _read(self, feed: Feed) -> bool:
         if not feed.attached and not self._attach(feed):
             return False
-        block = feed.read(READ_S)
+        block = feed.read(READ_S) if feed.ready else None
         if block is None:
             return False
         if block.gap or block.lost:
