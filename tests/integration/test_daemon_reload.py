@@ -14,7 +14,12 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture
 def run(models_dir):
     """A daemon that loops over a recording, for as long as the test takes."""
-    source = {"name": "talk", "type": "file", "path": str(models_dir / "demo-speech/beckett.wav"), "loop": True}
+    source = {
+        "name": "talk",
+        "type": "file",
+        "path": str(models_dir / "demo-speech/beckett.wav"),
+        "loop": True,
+    }
     with Listening({"sources": [source]}) as run:
         run.until(is_("state", status="listening"))
         yield run

@@ -115,7 +115,11 @@ RESULT = {
 def ring_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A benchmark that takes no time; the folder that reports are kept in."""
     fake = ModuleType("cosyd.bench.ring")
-    fake.run = lambda quick: {**RESULT, "environment": report.environment(), "quick": quick}
+    fake.run = lambda quick: {
+        **RESULT,
+        "environment": report.environment() | {"load_before": 0.5},
+        "quick": quick,
+    }
     monkeypatch.setitem(sys.modules, "cosyd.bench.ring", fake)
     monkeypatch.setattr(report, "FOLDER", tmp_path)
     return tmp_path
