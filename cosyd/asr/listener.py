@@ -84,6 +84,7 @@ class Listener:
         self._expected: int | None = None  # source clock of the next block
         self._resume = checkpoint if checkpoint.opened else None
         self._settled = checkpoint.sample
+        self._told_sample = 0  # of the newest SpeechStarted or SpeechEnded
         self._told_speech = checkpoint.opened  # SpeechStarted is out, its SpeechEnded is not
         self.reconfigure(vad, endpoint, asr)
 
@@ -173,13 +174,18 @@ class Listener:
         if self._told_speech:
             return []
         self._told_speech = True
-        return [SpeechStarted(sample, utterance.number)]
+        return [SpeechStarted(self._tell(sample), utterance.number)]
 
     def _speech_ended(self, utterance: Utterance) -> list[Action]:
         if not self._told_speech:
             return []
         self._told_speech = False
-        return [SpeechEnded(utterance.end_sample, utterance.number)]
+        return [SpeechEnded(self._tell(utterance.end_sample), utterance.number)]
+
+    def _tell(self, sample: int) -> int:
+        """Where speech began or ended, not before what was told last: a split may lie before it."""
+        self._told_sample = max(self._told_sample, sample)
+        return self._told_sample
 
     def _open(self, run: int) -> Utterance:
         kept = list(self._kept)
@@ -329,7 +335,7 @@ class Listener:
         self._utterance = Utterance(self._number(), sample, rest)
         self._utterance.recount()
         self._told_speech = True
-        return [*actions, SpeechStarted(sample, self._utterance.number)]
+        return [*actions, SpeechStarted(self._tell(sample), self._utterance.number)]
 
     def _end(self, utterance: Utterance, reason: EndReason, position: int) -> list[Action]:
         """The audio up to ``position`` is the utterance; what follows is kept as pre-roll."""

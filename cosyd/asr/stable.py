@@ -12,9 +12,11 @@ from collections import deque
 
 from cosyd.spec import FRAME
 
-AGREE_MS = 900
-HOLD_BACK = 2
-_HISTORY = 64  # partials kept; AGREE_MS at one a block is 29
+# A promise that the whole utterance contradicts makes its final worse. Half as long costs about one point of
+# word error rate on 60 clips of LibriSpeech test-other (give or take half a point); longer gains nothing.
+AGREE_MS = 2_000
+HOLD_BACK = 4
+_HISTORY = 128  # partials kept; AGREE_MS at one a block is 63
 
 
 def split_words(text: str) -> list[str]:

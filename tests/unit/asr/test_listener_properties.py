@@ -146,3 +146,17 @@ def test_gaps_anywhere(jumps, checkpoint) -> None:  # type: ignore[no-untyped-de
         rig.fed += gap
     rig.finish()
     check_events(rig, start.utt)
+
+
+def test_a_split_before_speech_that_was_told_already() -> None:
+    """Speech begins again in the pause at which a shorter limit then cuts."""
+    blocks = blocks_from([(0.0, 4), (0.65, 50), (0.0, 53), (0.65, 49)])
+    rig = Rig(delay=2).feed(blocks[:78])
+    rig.listener.reconfigure(
+        VadConfig(min_speech_ms=0, min_silence_ms=0),
+        EndpointConfig(silence_ms=2_000, longest_ms=5_000, no_speech_ms=500),
+        AsrConfig(partial_ms=0),
+    )
+    rig.feed(blocks[78:]).finish()
+    assert [final.reason for final in rig.finals] == ["longest", "end_of_stream"]
+    check_events(rig)

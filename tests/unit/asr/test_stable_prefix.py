@@ -17,37 +17,37 @@ def after(*texts: str, every: int = AGREE // 3 + 1, freeze: int = NEVER) -> Stab
 
 
 def test_nothing_is_promised_before_the_time_has_passed() -> None:
-    assert after(*["a b c d e"] * 3).text == ""
+    assert after(*["a b c d e f g"] * 3).text == ""
 
 
 def test_words_that_all_agreed_on_are_promised_but_for_the_last() -> None:
-    assert after(*["a b c d e"] * 4).text == "a b c"
+    assert after(*["a b c d e f g"] * 4).text == "a b c"
 
 
 def test_one_dissenter_stops_it() -> None:
-    assert after("a b c d e", "a x c d e", "a b c d e", "a b c d e f").text == "a"
+    assert after("a b c d e f g", "a x c d e f g", "a b c d e f g", "a b c d e f g h").text == "a"
 
 
 def test_words_need_to_have_been_there_all_the_time() -> None:
-    assert after("a b c", "a b c d e f", "a b c d e f", "a b c d e f").text == "a"
+    assert after("a b c d e", *["a b c d e f g h"] * 3).text == "a"
 
 
 def test_two_partials_far_apart_are_enough() -> None:
-    assert after("a b c d e", "a b c d e f g", every=AGREE * 3).text == "a b c"
+    assert after("a b c d e f g", "a b c d e f g h i", every=AGREE * 3).text == "a b c"
 
 
 def test_a_promise_never_shrinks_nor_changes() -> None:
-    stable = after(*["a b c d e"] * 4)
+    stable = after(*["a b c d e f g"] * 4)
     for i in range(4, 20):
         stable.add(i * AGREE, "x y z u v w", NEVER)
         assert stable.text == "a b c"
 
 
 def test_words_first_heard_after_the_freeze_are_not_promised() -> None:
-    assert after(*["a b c d e"] * 4, freeze=0).text == "a b c"
+    assert after(*["a b c d e f g"] * 4, freeze=0).text == "a b c"
     stable = StablePrefix()
     for i in range(1, 10):
-        stable.add(i * AGREE, "a b c d e", 0)
+        stable.add(i * AGREE, "a b c d e f g", 0)
     assert stable.text == ""
 
 
