@@ -315,7 +315,7 @@ def _sweep(bench: GpuBench, mode: Mode, quick: bool, note: Callable[[str, Any], 
             return
         note("streams", value)
         if value["step_ms"]["p99"] > 1.5 * HOP_MS:
-            return
+            break
     note("streams", bench.streams(20_480, mode, 60 if quick else 250, aligned=True))
 
 
