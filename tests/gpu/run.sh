@@ -30,7 +30,7 @@ $python -m pytest tests/parity -q -p no:cacheprovider
 
 sanitizer=$(command -v compute-sanitizer || true)
 if [ -n "$sanitizer" ]; then
-    for tool in memcheck racecheck; do
+    for tool in memcheck racecheck synccheck initcheck; do
         echo "== compute-sanitizer $tool"
         # API errors are left out: cuda-bindings asks the driver for functions that it may not have.
         "$sanitizer" --tool $tool --error-exitcode 9 --report-api-errors no --print-limit 3 \

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cosyd.bench.gpu_measure import Runner
+from cosyd.bench.gpu_runner import Runner
 from cosyd.gpu.driver import Gpu
 from cosyd.gpu.mel import WHISPER
 from cosyd.gpu.pipeline import Pipeline
