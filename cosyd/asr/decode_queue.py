@@ -2,9 +2,9 @@
 
 Finals and speculative finals come first, in the order in which their results are needed; they are never
 dropped, and whoever submits one more than ``FINALS_LIMIT`` waits. Partials come when nothing else waits. One
-a source is kept, a newer one takes its place. Partials of one source together get ``PARTIAL_SHARE`` of the
-time: after one that took 60 ms the next begins 240 ms later at the earliest, so that long utterances, whose
-partials cost more, get them less often instead of more of the processor.
+a source is kept, a newer one takes its place. Partials and speculations of one source together get
+``PARTIAL_SHARE`` of the time: after one that took 60 ms the next partial begins 240 ms later at the earliest,
+so that long utterances, whose partials cost more, get them less often instead of more of the processor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 FINALS_LIMIT = 32  # a final costs up to 1 s: half a minute behind, more would only be later still
 RESULTS_LIMIT = 256  # results that the owner has not fetched; it is far behind then, and decoding waits
-PARTIAL_SHARE = 0.2  # of the wall time, per source; finals add 3 to 4 %, the front end 3 %
+PARTIAL_SHARE = 0.2  # of the wall time, per source; finals and the front end come on top
 FINAL_ATTEMPTS = 2
 
 
@@ -250,7 +250,7 @@ class DecodeQueue:
             self._failed += result.error is not None
             self._decode_s += result.decode_s
             self._audio_s += decode.audio.size / FRAME.rate_hz
-            if decode.kind == "partial":
+            if decode.kind != "final":  # a speculation shows the text so far as a partial does
                 self._rested[decode.source] = now + result.decode_s * (1 / self._partial_share - 1)
             self._results.append(result)
             self._changed.notify_all()

@@ -271,3 +271,21 @@ def test_a_source_that_is_gone_leaves_no_partial() -> None:
         collect(queue, 1)
         queue.forget_source("mic")
         assert queue.statistics().waiting_partials == 0
+
+
+def test_a_speculation_counts_as_a_partial_in_the_share() -> None:
+    now = [0.0]
+
+    class Slow(FakeRecognizer):
+        def transcribe(self, requests: Sequence[SegmentRequest]) -> list[Transcript]:
+            now[0] += 0.1
+            return super().transcribe(requests)
+
+    with DecodeQueue(Slow(), partial_share=0.25, clock=lambda: now[0]) as queue:
+        queue.submit(ask(1, "speculative"))
+        collect(queue, 1)
+        queue.submit(ask(2, "partial"))
+        assert not queue.wait(0.05)
+        now[0] = 0.41
+        queue.submit(ask(3, "partial"))
+        assert [result.decode.id for result in collect(queue, 1)] == [3]
