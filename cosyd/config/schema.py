@@ -71,6 +71,9 @@ class FrontendConfig(Section):
     denoise: Literal["off", "dtln"] = restart(
         "dtln", "Noise suppression model; off saves about 2 % of a core."
     )
+    denoise_rests: bool = restart(
+        True, "Denoise only from where the VAD, on the raw signal, hears what may be speech."
+    )
     vad_input: Literal["raw", "denoised"] = restart("raw", "Which signal the VAD hears.")
     asr_input: Literal["raw", "denoised", "blend"] = restart("blend", "Which signal the recogniser hears.")
     blend: float = restart(0.5, "blend: share of the denoised signal, the rest is raw.", ge=0, le=1)

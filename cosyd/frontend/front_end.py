@@ -19,6 +19,7 @@ from cosyd.errors import CosydError
 from cosyd.frontend.filters import DcRemoval, Delay
 from cosyd.frontend.intake import Intake
 from cosyd.frontend.pcm import Frames
+from cosyd.frontend.resting import RestingDenoiser
 from cosyd.frontend.stage import Samples, Slots, Stage
 from cosyd.spec import FRAME, AudioSpec
 from cosyd.types import Backend
@@ -53,6 +54,11 @@ def needs_denoiser(config: FrontendConfig) -> bool:
     return config.denoise != "off" and (heard or blended)
 
 
+def may_rest(config: FrontendConfig) -> bool:
+    """Whether the denoiser may rest in silence: not where the VAD needs it to tell that there is silence."""
+    return config.denoise_rests and config.vad_input == "raw"
+
+
 class FrontEnd:
     """All streams. Not for several threads at once.
 
@@ -67,6 +73,9 @@ class FrontEnd:
         self._vad = vad_model
         self._denoise = denoise_model
         self._dc = DcRemoval(slots) if frontend.remove_dc else None
+        self._resting: RestingDenoiser | None = None
+        if denoise_model and may_rest(frontend):
+            self._resting = RestingDenoiser(denoise_model, slots)
         self._delay = Delay(slots, denoise_model.delay) if denoise_model else None
         self._intakes: dict[int, Intake] = {}
         self._slots = slots
@@ -148,10 +157,11 @@ class FrontEnd:
             blocks, clocks = self._next_blocks(slots)
             heard = self._discard[slots] == 0
             self._discard[slots] -= ~heard
-            vad, asr = self._signals(slots, blocks)
+            asr, prob = self._hear(slots, blocks, heard)
+            if heard.all():
+                return FrontBatch(slots, clocks, asr, prob)
             if heard.any():
-                slots = slots[heard]
-                return FrontBatch(slots, clocks[heard], asr[heard], self._vad.process(slots, vad[heard]))
+                return FrontBatch(slots[heard], clocks[heard], asr[heard], prob[heard])
         return None
 
     def _next_blocks(self, slots: Slots) -> tuple[Samples, NDArray[np.int64]]:
@@ -163,17 +173,36 @@ class FrontEnd:
             self._fill(int(slot), self._intakes[int(slot)])
         return blocks, clocks
 
-    def _signals(self, slots: Slots, x: Samples) -> tuple[Samples, Samples]:
-        """What the VAD and what the recogniser hears of raw blocks."""
+    def _hear(self, slots: Slots, x: Samples, heard: NDArray[np.bool_]) -> tuple[Samples, Samples]:
+        """What the recogniser hears of raw blocks [n, block], and the probabilities of speech [n]."""
         if self._dc is not None:
             x = self._dc.process(slots, x)
         if self._denoise is None or self._delay is None:
-            return x, x
-        denoised, raw = self._denoise.process(slots, x), self._delay.process(slots, x)
-        asr = {"raw": raw, "denoised": denoised}.get(self._config.asr_input)
-        if asr is None:
-            asr = raw + np.float32(self._config.blend) * (denoised - raw)
-        return (denoised if self._config.vad_input == "denoised" else raw), asr
+            return x, self._probability(slots, x, heard)
+        raw = self._delay.process(slots, x)
+        if self._resting is not None:
+            prob = self._probability(slots, raw, heard)
+            return self._blend(raw, self._resting.process(slots, x, raw, prob)), prob
+        denoised = self._denoise.process(slots, x)
+        signal = denoised if self._config.vad_input == "denoised" else raw
+        return self._blend(raw, denoised), self._probability(slots, signal, heard)
+
+    def _probability(self, slots: Slots, x: Samples, heard: NDArray[np.bool_]) -> Samples:
+        """Of speech, for each row; 1 for those before time 0, which the VAD does not hear."""
+        if heard.all():
+            return self._vad.process(slots, x)
+        prob = np.ones(len(slots), np.float32)
+        if heard.any():
+            prob[heard] = self._vad.process(slots[heard], x[heard])
+        return prob
+
+    def _blend(self, raw: Samples, denoised: Samples) -> Samples:
+        """What the recogniser hears of both."""
+        if self._config.asr_input == "raw" or denoised is raw:
+            return raw
+        if self._config.asr_input == "denoised":
+            return denoised
+        return raw + np.float32(self._config.blend) * (denoised - raw)
 
     def _fill(self, slot: int, intake: Intake) -> bool:
         """Move the intake's blocks into the ring; True when the ring is full."""
@@ -187,7 +216,7 @@ class FrontEnd:
 
     def _reset(self, slot: int) -> None:
         slots = np.array([slot], np.intp)
-        for stage in (self._dc, self._delay, self._denoise, self._vad):
+        for stage in (self._dc, self._delay, self._resting or self._denoise, self._vad):
             if stage is not None:
                 stage.reset(slots)
         self._head[slot] = self._tail[slot] = 0

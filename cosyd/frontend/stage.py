@@ -37,5 +37,8 @@ class Stage(Protocol):
         ...
 
     def process(self, slots: Slots, x: Samples) -> Samples:
-        """``x`` float32 [n, block] -> float32 [n, block] (a filter) or [n] (a detector's probability)."""
+        """``x`` float32 [n, block] -> float32 [n, block] (a filter) or [n] (a detector's probability).
+
+        A denoiser also takes several blocks at once, [n, whole blocks] -> the same shape.
+        """
         ...
