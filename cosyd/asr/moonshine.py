@@ -242,7 +242,16 @@ class Moonshine:
         text = self._vocabulary.decode(state.tokens)
         scores = state.scores[: len(state.tokens)]
         conf = math.exp(sum(scores) / len(scores)) if scores else None
-        return Transcript(text, tuple(state.tokens), conf)
+        return Transcript(text, tuple(state.tokens), conf, sure=self._sure(state.tokens, scores, text))
+
+    def _sure(self, tokens: Sequence[int], scores: Sequence[float], text: str) -> tuple[float, ...]:
+        """The least probability among the tokens of each word."""
+        sure: list[float] = []
+        for token, score in zip(tokens, scores, strict=True):
+            if self._vocabulary.starts_word[token] or not sure:
+                sure.append(1.0)
+            sure[-1] = min(sure[-1], math.exp(score))
+        return tuple(sure) if len(sure) == len(text.split()) else ()
 
 
 def _agreement(logits: Array, draft: Sequence[int]) -> int:

@@ -2,20 +2,24 @@
 
 Partial results agree on their beginnings and differ at their ends. A word becomes stable when every partial
 of the last ``AGREE_MS`` of audio says the same up to and including it (local agreement, Macháček et al.
-2023, over a time instead of two results, so that it means the same at any cadence), and ``HOLD_BACK`` more
-words had followed it already in the first of them: words near the end lack context and flip most.
+2023, over a time instead of two results, so that it means the same at any cadence), when ``HOLD_BACK`` more
+words had followed it already in the first of them (words near the end lack context and flip most), and when
+the recogniser is sure of it and of all before it: what it doubts is what the whole utterance may correct.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from cosyd.spec import FRAME
+from cosyd.types import Transcript
 
 # A promise that the whole utterance contradicts makes its final worse. Half as long costs about one point of
 # word error rate on 60 clips of LibriSpeech test-other (give or take half a point); longer gains nothing.
 AGREE_MS = 2_000
 HOLD_BACK = 4
+SURE = 0.8  # least probability of every token of a word that is promised
 _HISTORY = 128  # partials kept; AGREE_MS at one a block is 63
 
 
@@ -63,13 +67,21 @@ def keep_promise(promised: str, text: str) -> str:
     return " ".join(old + new[min(range(len(costs)), key=unlikeness) :])
 
 
+class _Heard(NamedTuple):
+    """A partial result: on so many blocks, its words, and how many of them nobody doubts."""
+
+    blocks: int
+    words: list[str]
+    certain: int
+
+
 class StablePrefix:
     """Of one utterance. ``text`` only ever grows, by whole words."""
 
     def __init__(self, text: str = "") -> None:
         self._words = split_words(text)
         self._until = 0
-        self._history: deque[tuple[int, list[str]]] = deque(maxlen=_HISTORY)
+        self._history: deque[_Heard] = deque(maxlen=_HISTORY)
 
     @property
     def text(self) -> str:
@@ -80,22 +92,27 @@ class StablePrefix:
         """Position in the utterance before which all stable words were spoken."""
         return self._until
 
-    def add(self, blocks: int, text: str, freeze: int) -> None:
+    def add(self, blocks: int, transcript: Transcript, freeze: int) -> None:
         """A partial over the first ``blocks`` blocks of the utterance.
 
         Words first seen after block ``freeze`` are not promised: a long utterance may be cut from there on,
         and a promised word must be on this side of the cut.
         """
-        words = split_words(text)
-        self._history.append((blocks, words))
+        words = split_words(transcript.text)
+        self._history.append(_Heard(blocks, words, self._certain(words, transcript.sure)))
         since = blocks - FRAME.blocks(AGREE_MS)
-        while len(self._history) > 1 and self._history[1][0] <= since:
+        while len(self._history) > 1 and self._history[1].blocks <= since:
             self._history.popleft()
-        first_blocks, first = self._history[0]
-        if len(self._history) < 2 or first_blocks > min(since, freeze):
+        first = self._history[0]
+        if len(self._history) < 2 or first.blocks > min(since, freeze):
             return
-        agreed = min(common_prefix(first, other) for _, other in self._history)
-        self._promise(first[: max(0, min(agreed, len(first) - HOLD_BACK))], first_blocks)
+        agreed = min(min(common_prefix(first.words, other.words), other.certain) for other in self._history)
+        self._promise(first.words[: max(0, min(agreed, len(first.words) - HOLD_BACK))], first.blocks)
+
+    def _certain(self, words: list[str], sure: tuple[float, ...]) -> int:
+        """How many words there are before the first that is doubted; what is promised is beyond doubt."""
+        doubted = (i for i, p in enumerate(sure) if p < SURE and i >= len(self._words))
+        return next(doubted, len(words))
 
     def promise(self, text: str, until: int) -> None:
         """All of ``text``, which begins with what is stable already; spoken before block ``until``."""

@@ -153,7 +153,8 @@ def join(first: Transcript, second: Transcript) -> Transcript:
     if first.conf is not None and second.conf is not None:
         conf = (first.conf * counts[0] + second.conf * counts[1]) / max(1, sum(counts))
     text = f"{first.text} {second.text}"
-    return Transcript(text, first.tokens + second.tokens, conf, first.words + second.words)
+    tokens = first.tokens + second.tokens
+    return Transcript(text, tokens, conf, first.words + second.words, first.sure + second.sure)
 
 
 def concatenate(blocks: Sequence[Block], padding: int = 0) -> Audio:

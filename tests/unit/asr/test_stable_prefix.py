@@ -2,8 +2,9 @@
 
 import pytest
 
-from cosyd.asr.stable import AGREE_MS, StablePrefix, keep_promise
+from cosyd.asr.stable import AGREE_MS, SURE, StablePrefix, keep_promise
 from cosyd.spec import FRAME
+from cosyd.types import Transcript
 
 AGREE = FRAME.blocks(AGREE_MS)
 NEVER = 10_000
@@ -12,7 +13,7 @@ NEVER = 10_000
 def after(*texts: str, every: int = AGREE // 3 + 1, freeze: int = NEVER) -> StablePrefix:
     stable = StablePrefix()
     for i, text in enumerate(texts):
-        stable.add(i * every, text, freeze)
+        stable.add(i * every, Transcript(text), freeze)
     return stable
 
 
@@ -39,7 +40,7 @@ def test_two_partials_far_apart_are_enough() -> None:
 def test_a_promise_never_shrinks_nor_changes() -> None:
     stable = after(*["a b c d e f g"] * 4)
     for i in range(4, 20):
-        stable.add(i * AGREE, "x y z u v w", NEVER)
+        stable.add(i * AGREE, Transcript("x y z u v w"), NEVER)
         assert stable.text == "a b c"
 
 
@@ -47,7 +48,7 @@ def test_words_first_heard_after_the_freeze_are_not_promised() -> None:
     assert after(*["a b c d e f g"] * 4, freeze=0).text == "a b c"
     stable = StablePrefix()
     for i in range(1, 10):
-        stable.add(i * AGREE, "a b c d e f g", 0)
+        stable.add(i * AGREE, Transcript("a b c d e f g"), 0)
     assert stable.text == ""
 
 
@@ -67,3 +68,22 @@ def test_words_first_heard_after_the_freeze_are_not_promised() -> None:
 )
 def test_keeping_a_promise(promised: str, text: str, kept: str) -> None:
     assert keep_promise(promised, text) == kept
+
+
+def test_a_doubted_word_is_not_promised_nor_what_follows_it() -> None:
+    stable = StablePrefix()
+    sure = (0.99, 0.95, SURE - 0.01, 0.99, 0.99, 0.99, 0.99, 0.99, 0.99)
+    for i in range(4):
+        stable.add(i * AGREE, Transcript("a b c d e f g h i", sure=sure), NEVER)
+    assert stable.text == "a b"
+    certain = Transcript("a b c d e f g h i", sure=(0.99,) * 9)
+    for i in range(4, 8):
+        stable.add(i * AGREE, certain, NEVER)
+    assert stable.text == "a b c d e"  # the last HOLD_BACK are held back
+
+
+def test_what_is_promised_is_beyond_doubt() -> None:
+    stable = StablePrefix("a b c")
+    for i in range(4):
+        stable.add(i * AGREE, Transcript("a b c d e f g h", sure=(0.1,) * 3 + (0.99,) * 5), NEVER)
+    assert stable.text == "a b c d"
