@@ -182,7 +182,7 @@ def _summary(heard: Heard, cpu_s: float) -> Text:
             f"{cpu_s / heard.audio_s:.2f}: processor seconds of all processes per second of audio",
         ),
         ("latency", f"partials {_latency(heard.partial_ms)} after the newest sample in them"),
-        ("", f"finals {_latency(heard.final_ms)} after the last word, the endpoint's silence included"),
+        ("", f"finals {_latency(heard.final_ms)} after the silence that ends them"),
     )
     lines = (Text.assemble((f"{name:>16}  ", "bold"), value) for name, value in rows)
     return Text("\n").join((Text(""), *lines))

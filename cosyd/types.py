@@ -80,12 +80,17 @@ class Word:
 
 @dataclass(frozen=True)
 class Transcript:
-    """What a recogniser says of one piece of audio. ``tokens`` are the model's own ids."""
+    """What a recogniser says of one piece of audio. ``tokens`` are the model's own ids.
+
+    ``sure``: for each word of ``text`` (split at blanks) the least probability of its tokens; empty where
+    the model gives none.
+    """
 
     text: str
     tokens: tuple[int, ...] = ()
     conf: float | None = None
     words: tuple[Word, ...] = ()
+    sure: tuple[float, ...] = ()
 
 
 EndReason = Literal[
@@ -131,9 +136,10 @@ class Partial:
 
 @dataclass(frozen=True)
 class Final:
-    """The text of a whole utterance. ``text`` may be empty (nothing was recognised); then it is not published.
+    """The text of a whole utterance. An empty one (nothing was recognised) is not published.
 
     ``resume_sample``: everything before it is settled; a recogniser that starts afresh begins here.
+    ``decided_sample``: how far the audio had come when a rule ended the utterance, its silence included.
     """
 
     utt: int
@@ -144,6 +150,7 @@ class Final:
     resume_sample: int
     conf: float | None = None
     words: tuple[Word, ...] = ()
+    decided_sample: int = 0
     more: bool = False  # the utterance was split: its continuation follows without a pause
 
 

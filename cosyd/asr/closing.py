@@ -21,6 +21,7 @@ class Closing:
     reason: EndReason
     end_sample: int
     resume_sample: int
+    decided_sample: int
     more: bool = False
     transcript: Transcript | None = None
     context: Context | None = None  # what this utterance is to the next one
@@ -38,6 +39,7 @@ class Closing:
             end_sample=self.end_sample,
             reason=self.reason,
             resume_sample=self.resume_sample,
+            decided_sample=self.decided_sample,
             conf=transcript.conf,
             words=transcript.words,
             more=self.more,
@@ -94,4 +96,4 @@ class ClosingLine:
 
 def abandoned(checkpoint: Checkpoint, sample: int, reason: EndReason) -> Final:
     """The end of an utterance whose audio did not come again after a restart: what had been promised."""
-    return Final(checkpoint.utt, checkpoint.stable, sample, sample, reason, sample)
+    return Final(checkpoint.utt, checkpoint.stable, sample, sample, reason, sample, decided_sample=sample)

@@ -363,7 +363,8 @@ class Listener:
     ) -> list[Action]:
         actions = self._speech_ended(utterance)
         resume_sample = utterance.sample_at(position)
-        closing = Closing(utterance, None, reason, utterance.end_sample, resume_sample, more)
+        decided = self._expected if self._expected is not None else utterance.end_sample
+        closing = Closing(utterance, None, reason, utterance.end_sample, resume_sample, decided, more)
         closing.context = context
         self._closing.add(closing)
         unheard = reason == "no_speech" and utterance.most_words == 0
@@ -411,7 +412,7 @@ class Listener:
         # A final that is under way was asked to begin with what is stable now: nothing may be added.
         if self._partials and not self._speculated(utterance):
             freeze = self._rules.longest - self._rules.split_window
-            utterance.stable.add(decode.blocks, utterance.transcript.text, freeze)
+            utterance.stable.add(decode.blocks, utterance.transcript, freeze)
         utterance.settle()
         return self._partial(utterance, decode, before) if self._partials else []
 

@@ -29,7 +29,7 @@ from cosyd.bench.session import Session, play
 from cosyd.bench.speech import Audio, Clip
 from cosyd.bench.text import normalise
 from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, EndpointConfig, PathsConfig
+from cosyd.config.schema import AsrConfig, PathsConfig
 from cosyd.errors import CosydError
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME
@@ -201,12 +201,10 @@ def wer(reel: Reel, texts: Sequence[str]) -> float:
 
 def after_endpoint_ms(session: Session) -> list[float]:
     """From the end of the endpoint's silence to the arrival, of finals that silence ended."""
-    rules = EndpointConfig()
-    patience_ms = {"silence": rules.silence_ms, "silence_short": rules.short_silence_ms}
     return [
-        latency_ms - patience_ms[final.reason]
+        latency_ms
         for final, latency_ms in zip(session.finals, session.final_ms, strict=True)
-        if final.reason in patience_ms
+        if final.reason in ("silence", "silence_short")
     ]
 
 

@@ -74,7 +74,7 @@ class Message(msgspec.Struct, kw_only=True, frozen=True, tag_field="type"):
 
 class _Recognition(Message, kw_only=True, frozen=True):
     """Common to partials and finals. ``start`` and ``end`` are seconds of the source clock;
-    ``latency_ms`` runs from the last sample used to publication."""
+    ``latency_ms`` runs from the last sample used to publication; a final has used its endpoint's silence."""
 
     utt: int
     text: str

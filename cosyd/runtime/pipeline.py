@@ -262,7 +262,7 @@ class Pipeline:
     # --- telling ---
 
     def _tell(self, feed: Feed, event: RecognitionEvent) -> None:
-        captured_ns = feed.time_ns(event.end_sample) if isinstance(event, Partial | Final) else 0
+        captured_ns = feed.time_ns(_newest_sample(event)) if isinstance(event, Partial | Final) else 0
         rate_hz = feed.spec.rate_hz
         checkpoint = feed.current_checkpoint
         self._emit(Recognized(feed.name, event, checkpoint, rate_hz, captured_ns, feed.vad_prob))
@@ -281,6 +281,11 @@ class Pipeline:
             queue.decoded,
             queue.decode_s,
         )
+
+
+def _newest_sample(event: Partial | Final) -> int:
+    """The last sample that went into a result: of a final, the end of the silence that ended it."""
+    return event.decided_sample if isinstance(event, Final) else event.end_sample
 
 
 def _progress(feed: Feed) -> SourceProgress:
