@@ -84,6 +84,7 @@ class FrontEnd:
         self._clocks = np.zeros((slots, PENDING_BLOCKS), np.int64)
         self._head = np.zeros(slots, np.int64)
         self._tail = np.zeros(slots, np.int64)
+        self._full: set[int] = set()  # slots whose ring is full, so that their intake may hold more
         self._discard = np.zeros(slots, np.int64)
 
     @property
@@ -114,6 +115,7 @@ class FrontEnd:
     def close(self, slot: int) -> None:
         """Give the slot back; blocks that wait are dropped. Closing twice does no harm."""
         self._intakes.pop(slot, None)
+        self._full.discard(slot)
         self._head[slot] = self._tail[slot] = 0
 
     def restart(self, slot: int, sample: int | None = None) -> None:
@@ -151,50 +153,50 @@ class FrontEnd:
     def step(self) -> FrontBatch | None:
         """Process one block of every slot that has one; None when no slot has.
 
-        While a stream's first blocks lie before its time 0 (see Intake), its row is left out.
+        Blocks of a stream that lie before its time 0 (see Intake) are processed and not given.
         """
         while len(slots := np.flatnonzero(self._tail > self._head)):
+            early = self._discard[slots] > 0
+            if early.any():
+                self._run_in(slots[early])
+                continue
             blocks, clocks = self._next_blocks(slots)
-            heard = self._discard[slots] == 0
-            self._discard[slots] -= ~heard
-            asr, prob = self._hear(slots, blocks, heard)
-            if heard.all():
-                return FrontBatch(slots, clocks, asr, prob)
-            if heard.any():
-                return FrontBatch(slots[heard], clocks[heard], asr[heard], prob[heard])
+            return FrontBatch(slots, clocks, *self._hear(slots, blocks))
         return None
 
     def _next_blocks(self, slots: Slots) -> tuple[Samples, NDArray[np.int64]]:
         """Take a block of each slot; what the intakes held back for want of room moves up."""
-        place = self._head[slots] % PENDING_BLOCKS
+        head = self._head[slots]
+        place = head % PENDING_BLOCKS
         blocks, clocks = self._blocks[slots, place], self._clocks[slots, place]
-        self._head[slots] += 1
-        for slot in slots[self._tail[slots] - self._head[slots] == PENDING_BLOCKS - 1]:
-            self._fill(int(slot), self._intakes[int(slot)])
+        self._head[slots] = head + 1
+        for slot in tuple(self._full):
+            self._fill(slot, self._intakes[slot])
         return blocks, clocks
 
-    def _hear(self, slots: Slots, x: Samples, heard: NDArray[np.bool_]) -> tuple[Samples, Samples]:
+    def _run_in(self, slots: Slots) -> None:
+        """Blocks before time 0 come out of the denoiser and the delay first, and nobody hears them."""
+        x, _ = self._next_blocks(slots)
+        self._discard[slots] -= 1
+        if self._dc is not None:
+            x = self._dc.process(slots, x)
+        for stage in (self._delay, self._denoise):
+            if stage is not None:
+                stage.process(slots, x)
+
+    def _hear(self, slots: Slots, x: Samples) -> tuple[Samples, Samples]:
         """What the recogniser hears of raw blocks [n, block], and the probabilities of speech [n]."""
         if self._dc is not None:
             x = self._dc.process(slots, x)
         if self._denoise is None or self._delay is None:
-            return x, self._probability(slots, x, heard)
+            return x, self._vad.process(slots, x)
         raw = self._delay.process(slots, x)
         if self._resting is not None:
-            prob = self._probability(slots, raw, heard)
+            prob = self._vad.process(slots, raw)
             return self._blend(raw, self._resting.process(slots, x, raw, prob)), prob
         denoised = self._denoise.process(slots, x)
         signal = denoised if self._config.vad_input == "denoised" else raw
-        return self._blend(raw, denoised), self._probability(slots, signal, heard)
-
-    def _probability(self, slots: Slots, x: Samples, heard: NDArray[np.bool_]) -> Samples:
-        """Of speech, for each row; 1 for those before time 0, which the VAD does not hear."""
-        if heard.all():
-            return self._vad.process(slots, x)
-        prob = np.ones(len(slots), np.float32)
-        if heard.any():
-            prob[heard] = self._vad.process(slots[heard], x[heard])
-        return prob
+        return self._blend(raw, denoised), self._vad.process(slots, signal)
 
     def _blend(self, raw: Samples, denoised: Samples) -> Samples:
         """What the recogniser hears of both."""
@@ -208,10 +210,12 @@ class FrontEnd:
         """Move the intake's blocks into the ring; True when the ring is full."""
         while self._tail[slot] - self._head[slot] < PENDING_BLOCKS:
             if (taken := intake.take()) is None:
+                self._full.discard(slot)
                 return False
             place = self._tail[slot] % PENDING_BLOCKS
             self._blocks[slot, place], self._clocks[slot, place] = taken
             self._tail[slot] += 1
+        self._full.add(slot)
         return True
 
     def _reset(self, slot: int) -> None:
@@ -219,5 +223,6 @@ class FrontEnd:
         for stage in (self._dc, self._delay, self._resting or self._denoise, self._vad):
             if stage is not None:
                 stage.reset(slots)
+        self._full.discard(slot)
         self._head[slot] = self._tail[slot] = 0
         self._discard[slot] = self._intakes[slot].discard

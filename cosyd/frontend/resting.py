@@ -1,9 +1,10 @@
 """A denoiser that rests while nobody speaks: what it would make of silence is heard by nobody.
 
 A stream rests once no block for REST_AFTER blocks may have been speech. While it rests its signal passes as
-it is. With the first block that may be speech again, the denoiser catches up with what it missed, at most
-the last WARM_UP blocks, so that its state is that of one which listened all along, and takes that block.
-Short rests therefore change no bit of what is denoised, and none costs more than not to have rested.
+it is. With the first block that may be speech again, the denoiser goes on from where it stopped with what it
+missed, at most the last WARM_UP blocks, and then takes that block. Its state is then that of one which never
+rested: after a short rest exactly, after a long one nearly (docs/frontend.md has figures; beginning anew with
+as many blocks comes less close). And no rest costs more than not to have rested.
 
 What a stream does follows from its own samples alone, as with any stage.
 """
@@ -11,6 +12,7 @@ What a stream does follows from its own samples alone, as with any stage.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosyd.frontend.stage import Samples, Slots, Stage
 from cosyd.spec import FRAME
@@ -21,7 +23,7 @@ WAKE_PROB = 0.15
 # An utterance ends after at most 1.2 s of silence, and the next takes 0.3 s from before it: longer than both,
 # so that the recogniser hears none that is denoised here and raw there.
 REST_AFTER = FRAME.blocks(1_500)
-# What the denoiser's memory takes to fill: docs/frontend.md has the measurement.
+# About what the denoiser remembers: half of it comes less close, and all of it has to be made up for at once.
 WARM_UP = FRAME.blocks(1_000)
 
 
@@ -44,23 +46,25 @@ class RestingDenoiser:
         ``raw``: ``x``, as late as the stage's output; ``prob`` [n]: how probably a row of ``raw`` is speech.
         """
         before = self._quiet[slots]
-        quiet = np.where(prob >= WAKE_PROB, 0, before + 1)
+        quiet = (before + 1) * (prob < WAKE_PROB)
         self._quiet[slots] = quiet
         resting = quiet > REST_AFTER
-        if resting.any():
-            self._missed[slots[resting], (quiet[resting] - REST_AFTER - 1) % WARM_UP] = x[resting]
         if resting.all():
+            self._keep(slots, quiet, x)
             return raw
-        awake = ~resting
-        for row in np.flatnonzero(awake & (before > REST_AFTER)):
+        self._keep(slots[resting], quiet[resting], x[resting])
+        for row in np.flatnonzero((quiet == 0) & (before > REST_AFTER)):
             self._catch_up(slots[row : row + 1], int(before[row]) - REST_AFTER)
+        awake = ~resting
         denoised = raw.copy()
         denoised[awake] = self._stage.process(slots[awake], x[awake])
         return denoised
 
+    def _keep(self, slots: Slots, quiet: NDArray[np.int64], x: Samples) -> None:
+        """Note what resting slots miss."""
+        self._missed[slots, (quiet - REST_AFTER - 1) % WARM_UP] = x
+
     def _catch_up(self, slot: Slots, missed: int) -> None:
         """Run the stage over the last of so many blocks that this one slot missed."""
-        if missed > WARM_UP:
-            self._stage.reset(slot)
         last = np.arange(max(0, missed - WARM_UP), missed) % WARM_UP
         self._stage.process(slot, self._missed[slot, last].reshape(1, -1))
