@@ -21,10 +21,10 @@ from cosyd.spec import FRAME
 # denoised from before the gate notices; above what silence and steady noise get, else there would be no rest.
 WAKE_PROB = 0.15
 # An utterance ends after at most 1.2 s of silence, and the next takes 0.3 s from before it. Longer than both
-# together, so that no rest falls into an utterance; only what the first after a rest takes from before is raw.
+# together, so that no rest falls into an utterance; only what one after a rest takes from before it is raw.
 REST_AFTER = FRAME.blocks(1_500)
-# Half of it comes less close (46 instead of 48 dB), twice as much closer (51 dB), but the block that wakes waits
-# for it: as long as 9 blocks take with the denoiser.
+# Half of it comes less close (46 instead of 48 dB), twice as much closer (51 dB), but the block that wakes
+# waits for it: as long as 9 blocks take with the denoiser.
 WARM_UP = FRAME.blocks(1_000)
 
 
