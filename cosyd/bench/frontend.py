@@ -154,7 +154,8 @@ def _resampling(report: Report, times: int) -> None:
 def _whole(report: Report, store: ModelStore, seconds: float) -> None:
     spec = AudioSpec(48_000, 4, SampleFormat.S16)
     settings = {
-        "everything on": FrontendConfig(denoise="dtln", asr_input="blend", blend=0.5),
+        "everything on": FrontendConfig(denoise="dtln", asr_input="blend", blend=0.5, denoise_rests=False),
+        "nobody speaks, the denoiser rests": FrontendConfig(denoise="dtln", asr_input="blend", blend=0.5),
         "without the denoiser": FrontendConfig(denoise="off", asr_input="raw"),
     }
     for name, config in settings.items():

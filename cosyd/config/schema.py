@@ -69,7 +69,7 @@ class FrontendConfig(Section):
 
     remove_dc: bool = restart(True, "Remove the constant part of the signal (20 Hz high-pass).")
     denoise: Literal["off", "dtln"] = restart(
-        "dtln", "Noise suppression model; off saves about 2 % of a core."
+        "dtln", "Noise suppression model; off saves about 2 % of a core while someone speaks."
     )
     denoise_rests: bool = restart(
         True, "Denoise only from where the VAD, on the raw signal, hears what may be speech."
