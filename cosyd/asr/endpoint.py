@@ -39,9 +39,14 @@ class EndpointRules:
         self._short_speech = FRAME.blocks(config.short_speech_ms)
         self.no_speech = FRAME.blocks(config.no_speech_ms)
         self.longest = int(min(config.longest_ms, limit_ms)) // FRAME.block_ms
-        self.split_window = min(SPLIT_WINDOW_MS // FRAME.block_ms, int(self.longest * SPLIT_SHARE))
+        split_window = min(SPLIT_WINDOW_MS // FRAME.block_ms, int(self.longest * SPLIT_SHARE))
+        self.earliest_split = self.longest - split_window  # position from which on a long one may be cut
         self.preroll = FRAME.blocks(config.preroll_ms)
         self.tail = max(1, int(self._silence * TAIL_SHARE))
+
+    def cut(self, speech_end: int) -> int:
+        """Position where the audio of a final ends if speech ended at ``speech_end``."""
+        return speech_end + self.tail
 
     def decide(self, progress: Progress) -> EndReason | None:
         """The rule that ends the utterance now, or None."""
@@ -53,6 +58,14 @@ class EndpointRules:
         if progress.stale >= self.no_speech:
             return "no_speech"
         return None
+
+    def split(self, probs: Sequence[float], levels_db: Sequence[float], earliest: int) -> int:
+        """Position at which to cut an utterance that is too long, of whose blocks there is one value each.
+
+        At its best pause, in the last part of it and not before ``earliest``.
+        """
+        first = min(max(1, self.earliest_split, earliest), len(probs) - 1)
+        return first + best_pause(probs[first:], levels_db[first:])
 
 
 def best_pause(probs: Sequence[float], levels_db: Sequence[float]) -> int:

@@ -10,6 +10,7 @@ A pure state machine: no thread, no clock, no network. The owner feeds blocks in
                             └─ half of the endpoint silence: Decode(speculative) ──► is the final, if nobody
                                                                                  speaks before the endpoint
 
+When to ask for a partial or a speculative result, and what to make of it, is `IncrementalDecoder`'s part.
 What a final hears ends a fixed ``tail`` after speech, so the speculative result *is* the final result. It is
 promised that: each utterance has exactly one Final; finals come in order and their audio does not overlap;
 the stable prefix of an utterance never changes, in its Final neither.
@@ -23,32 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.asr.closing import Closing, ClosingLine, abandoned
-from cosyd.asr.decode import Decode, DecodeKind
-from cosyd.asr.doubt import believed
-from cosyd.asr.endpoint import EndpointRules, best_pause
+from cosyd.asr.decode import Decode
+from cosyd.asr.endpoint import EndpointRules
 from cosyd.asr.gate import Gate, GateChange
-from cosyd.asr.stable import StablePrefix, keep_promise
-from cosyd.asr.utterance import (
-    CONTEXT_MS,
-    ONSET_MS,
-    Block,
-    Context,
-    Utterance,
-    concatenate,
-    find_onset,
-    level_db,
-)
+from cosyd.asr.incremental import IncrementalDecoder
+from cosyd.asr.speech_events import SpeechEvents
+from cosyd.asr.stable import StablePrefix
+from cosyd.asr.utterance import CONTEXT_MS, ONSET_MS, Block, Context, Utterance, find_onset, level_db
 from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
 from cosyd.spec import FRAME
-from cosyd.types import (
-    Checkpoint,
-    EndReason,
-    Partial,
-    RecognitionEvent,
-    SpeechEnded,
-    SpeechStarted,
-    Transcript,
-)
+from cosyd.types import Checkpoint, EndReason, RecognitionEvent, SpeechEnded, Transcript
 
 Action = Decode | RecognitionEvent
 
@@ -71,30 +56,26 @@ class Listener:
     ) -> None:
         """``rate_hz`` is the source's; ``limit_s`` the longest audio that the recogniser takes."""
         checkpoint = checkpoint or Checkpoint()
-        self._source = source
         self._block_samples = FRAME.block * rate_hz / FRAME.rate_hz
         self._limit_ms = limit_s * 1000
         self._gate = Gate(vad)
         self._kept: deque[Block] = deque()  # pre-roll; bounded by _trim
         self._utterance: Utterance | None = None
+        self._decoder = IncrementalDecoder(source)
         self._closing = ClosingLine()
         self._context: Context | None = None  # the utterance before, while it is fresh
         self._next_utt = checkpoint.utt
-        self._next_id = 0
         self._expected: int | None = None  # source clock of the next block
         self._resume = checkpoint if checkpoint.opened else None
         self._settled = checkpoint.sample
-        self._told_sample = 0  # of the newest SpeechStarted or SpeechEnded
-        self._told_speech = checkpoint.opened  # SpeechStarted is out, its SpeechEnded is not
+        self._speech = SpeechEvents(checkpoint.opened)
         self.reconfigure(vad, endpoint, asr)
 
     def reconfigure(self, vad: VadConfig, endpoint: EndpointConfig, asr: AsrConfig) -> None:
         """Take a new configuration from the next block on; an open utterance goes on."""
         self._gate.configure(vad)
         self._rules = EndpointRules(endpoint, self._limit_ms)
-        self._partials = asr.partial_ms > 0
-        # Without partials the rule no_speech still has to ask now and then what has been said.
-        self._partial_blocks = FRAME.blocks(asr.partial_ms) if self._partials else self._rules.no_speech
+        self._decoder.configure(asr, self._rules)
         self._onset_blocks = FRAME.blocks(ONSET_MS)
         self._keep = self._rules.preroll + self._onset_blocks + FRAME.blocks(vad.min_speech_ms) + 1
 
@@ -171,21 +152,10 @@ class Listener:
         utterance = self._utterance
         first = len(utterance.blocks) - run
         sample = utterance.start_sample if utterance.speech <= run else utterance.blocks[first].sample
-        if self._told_speech:
-            return []
-        self._told_speech = True
-        return [SpeechStarted(self._tell(sample), utterance.number)]
+        return list(self._speech.start(sample, utterance.number))
 
     def _speech_ended(self, utterance: Utterance) -> list[Action]:
-        if not self._told_speech:
-            return []
-        self._told_speech = False
-        return [SpeechEnded(self._tell(utterance.end_sample), utterance.number)]
-
-    def _tell(self, sample: int) -> int:
-        """Where speech began or ended, not before what was told last: a split may lie before it."""
-        self._told_sample = max(self._told_sample, sample)
-        return self._told_sample
+        return list(self._speech.end(utterance.end_sample, utterance.number))
 
     def _open(self, run: int) -> Utterance:
         kept = list(self._kept)
@@ -210,90 +180,23 @@ class Listener:
         self._next_utt += 1
         return self._next_utt - 1
 
-    # --- what to decode, and when -------------------------------------------------------------------
+    # --- ends -----------------------------------------------------------------------------------------
 
     def _advance(self, utterance: Utterance) -> list[Action]:
-        undecided = self._gate.undecided
+        """What one block more makes due: the end, or something to decode."""
         reason = self._rules.decide(utterance.progress)
-        if reason in ("silence", "silence_short") and undecided:
+        if reason in ("silence", "silence_short") and self._gate.undecided:
             reason = None
         if reason == "longest" and self._gate.is_open:
             return self._split(utterance)
         if reason is not None:
-            return self._end(utterance, reason, min(len(utterance.blocks), self._cut(utterance)))
-        if not undecided and self._may_speculate(utterance):
-            return [self._speculate(utterance)]
-        if self._gate.is_open and len(utterance.blocks) - utterance.asked >= self._partial_blocks:
-            return [self._ask_partial(utterance)]
-        return []
+            return self._end(utterance, reason, self._cut(utterance))
+        decode = self._decoder.due(utterance, self._gate)
+        return [] if decode is None else [decode]
 
     def _cut(self, utterance: Utterance) -> int:
-        """Position where the audio of a final ends if nobody speaks any more."""
-        return utterance.speech_end + self._rules.tail
-
-    def _may_speculate(self, utterance: Utterance) -> bool:
-        return (
-            not self._gate.is_open
-            and utterance.quiet >= self._rules.tail
-            and not self._speculated(utterance)
-            and utterance.failed_cut != self._cut(utterance)
-        )
-
-    def _speculated(self, utterance: Utterance) -> bool:
-        """Whether the newest speculation is on what the final would hear as things stand."""
-        speculation = utterance.speculation
-        return speculation is not None and speculation.blocks == self._cut(utterance)
-
-    def _speculate(self, utterance: Utterance) -> Decode:
-        slack = (self._rules.tail * FRAME.block_ms) / 1000
-        decode = self._request(utterance, "speculative", self._cut(utterance), slack_s=slack)
-        utterance.speculation, utterance.speculated = decode, None
-        return decode
-
-    def _ask_partial(self, utterance: Utterance) -> Decode:
-        utterance.asked = len(utterance.blocks)
-        return self._request(utterance, "partial", utterance.asked)
-
-    def _request(
-        self,
-        utterance: Utterance,
-        kind: DecodeKind,
-        position: int,
-        *,
-        slack_s: float = 0.0,
-        padding: int = 0,
-        reason: EndReason | None = None,
-    ) -> Decode:
-        self._next_id += 1
-        blocks = utterance.blocks[utterance.anchor : position]
-        before, said = ([], "") if kind == "partial" else self._context_of(utterance, position)
-        return Decode(
-            id=self._next_id,
-            source=self._source,
-            utt=utterance.number,
-            kind=kind,
-            audio=concatenate([*before, *blocks], padding),
-            start_sample=blocks[0].sample,
-            end_sample=blocks[-1].end,
-            anchor=utterance.anchor,
-            blocks=position,
-            slack_s=slack_s,
-            prompt=utterance.prompt,
-            draft=utterance.draft,
-            context=said,
-            context_samples=len(before) * FRAME.block,
-            reason=reason,
-        )
-
-    def _context_of(self, utterance: Utterance, position: int) -> tuple[list[Block], str]:
-        """Blocks before the utterance and what was said in them; none where they would not help or fit."""
-        context = utterance.context
-        if context is None or not context.text or utterance.anchor:
-            return [], ""
-        before = [block for block in context.blocks if block.sample < utterance.blocks[0].sample]
-        return (before, context.text) if len(before) + position <= self._rules.longest else ([], "")
-
-    # --- ends -----------------------------------------------------------------------------------------
+        """Position where the audio of a final ends as things stand."""
+        return min(len(utterance.blocks), self._rules.cut(utterance.speech_end))
 
     def finish(self, reason: EndReason) -> list[Action]:
         """End the open utterance now, whole; the next block may come from anywhere in the source clock.
@@ -305,8 +208,7 @@ class Listener:
         if self._resume is not None:
             actions = self._abandon(self._resume, reason)
         if utterance is not None:
-            everything = len(utterance.blocks)
-            cut = everything if self._gate.undecided else min(everything, self._cut(utterance))
+            cut = len(utterance.blocks) if self._gate.undecided else self._cut(utterance)
             actions = self._end(utterance, reason, cut)
         self._gate.reset()
         self._kept.clear()
@@ -318,15 +220,14 @@ class Listener:
 
     def _abandon(self, checkpoint: Checkpoint, reason: EndReason) -> list[Action]:
         sample = checkpoint.sample or 0
-        self._told_speech = False
+        self._speech = SpeechEvents()
         return [SpeechEnded(sample, self._number()), abandoned(checkpoint, sample, reason)]
 
     def _split(self, utterance: Utterance) -> list[Action]:
         """Cut at the best pause; the rest is the beginning of the next utterance, without a break."""
-        first = max(1, self._rules.longest - self._rules.split_window, utterance.stable.until)
-        first = min(first, len(utterance.blocks) - 1)
-        window = utterance.blocks[first:]
-        position = first + best_pause([b.prob for b in window], [b.level_db for b in window])
+        blocks = utterance.blocks
+        probs, levels_db = [b.prob for b in blocks], [b.level_db for b in blocks]
+        position = self._rules.split(probs, levels_db, utterance.stable.until)
         utterance.speech_end = min(utterance.speech_end, position)
         rest = utterance.blocks[position:]
         actions = self._close(utterance, "longest", position, more=True)
@@ -334,8 +235,7 @@ class Listener:
         del utterance.blocks[position:]
         self._utterance = Utterance(self._number(), sample, rest)
         self._utterance.recount()
-        self._told_speech = True
-        return [*actions, SpeechStarted(self._tell(sample), self._utterance.number)]
+        return [*actions, *self._speech.start(sample, self._utterance.number)]
 
     def _end(self, utterance: Utterance, reason: EndReason, position: int) -> list[Action]:
         """The audio up to ``position`` is the utterance; what follows is kept as pre-roll."""
@@ -375,8 +275,7 @@ class Listener:
             if utterance.speculated is not None:
                 closing.settle(utterance.speculated)
         else:
-            padding = 0 if more else (self._cut(utterance) - position) * FRAME.block
-            closing.decode = self._request(utterance, "final", position, padding=padding, reason=reason)
+            closing.decode = self._decoder.final(utterance, position, reason, padded=not more)
             actions.append(closing.decode)
         return [*actions, *self._release()]
 
@@ -387,44 +286,17 @@ class Listener:
         if self._closing.decoded(decode, transcript):
             return self._release()
         utterance = self._utterance
-        if utterance is None or utterance.number != decode.utt or decode.id <= utterance.newest:
+        if utterance is None or utterance.number != decode.utt:
             return []
-        return self._heard(utterance, decode, transcript)
+        return list(self._decoder.decoded(utterance, decode, transcript))
 
     def failed(self, decode: Decode) -> list[RecognitionEvent]:
         """The recogniser could not do it. A final falls back on the newest partial: better than nothing."""
         if self._closing.failed(decode):
             return self._release()
-        if self._utterance is not None and self._utterance.speculation is decode:
-            self._utterance.speculation = None  # asked for anew at the endpoint
-            self._utterance.failed_cut = decode.blocks
+        if self._utterance is not None:
+            self._decoder.failed(self._utterance, decode)
         return []
-
-    def _heard(self, utterance: Utterance, decode: Decode, transcript: Transcript) -> list[RecognitionEvent]:
-        utterance.newest = decode.id
-        transcript = believed(transcript, utterance.speech_between(decode.anchor, decode.blocks))
-        if decode is utterance.speculation:
-            utterance.speculated = transcript
-        if decode.anchor != utterance.anchor:
-            return []  # asked before the utterance was settled up to its anchor
-        before = (utterance.transcript.text, utterance.stable.text)
-        utterance.heard(decode, transcript)
-        # A final that is under way was asked to begin with what is stable now: nothing may be added.
-        if self._partials and not self._speculated(utterance):
-            freeze = self._rules.longest - self._rules.split_window
-            utterance.stable.add(decode.blocks, utterance.transcript, freeze)
-        utterance.settle()
-        return self._partial(utterance, decode, before) if self._partials else []
-
-    def _partial(
-        self, utterance: Utterance, decode: Decode, before: tuple[str, str]
-    ) -> list[RecognitionEvent]:
-        stable = utterance.stable.text
-        text = keep_promise(stable, utterance.transcript.text)
-        if not text or (utterance.transcript.text, stable) == before:
-            return []
-        conf = utterance.transcript.conf
-        return [Partial(utterance.number, text, stable, utterance.start_sample, decode.end_sample, conf)]
 
     def _release(self) -> list[RecognitionEvent]:
         """Finals whose results are there, in the order of their utterances."""

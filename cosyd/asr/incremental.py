@@ -1,0 +1,146 @@
+"""Incremental decoding: what of an utterance is decoded, and when, and what is made of the results.
+
+*Partials* show what has been said so far and let the stable prefix grow. A *speculation* is on the very
+audio that the final would hear if nobody speaks any more, so its result is the final's; if speech does go
+on, what it said can settle the utterance up to there. Asks and is told; it has no thread and no queue.
+"""
+
+from __future__ import annotations
+
+from cosyd.asr.decode import Decode, DecodeKind
+from cosyd.asr.doubt import believed
+from cosyd.asr.endpoint import EndpointRules
+from cosyd.asr.gate import Gate
+from cosyd.asr.stable import keep_promise
+from cosyd.asr.utterance import Block, Utterance, concatenate
+from cosyd.config.schema import AsrConfig
+from cosyd.spec import FRAME
+from cosyd.types import EndReason, Partial, Transcript
+
+
+class IncrementalDecoder:
+    """Makes the requests of one source and takes in the results of its open utterance."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._next_id = 0
+
+    def configure(self, asr: AsrConfig, rules: EndpointRules) -> None:
+        """To be called before anything else, and at every change from then on."""
+        self._rules = rules
+        self._partials = asr.partial_ms > 0
+        # Without partials the rule no_speech still has to ask now and then what has been said.
+        self._partial_blocks = FRAME.blocks(asr.partial_ms) if self._partials else rules.no_speech
+
+    # --- requests ---
+
+    def due(self, utterance: Utterance, gate: Gate) -> Decode | None:
+        """What is to be decoded now that the utterance has one block more."""
+        if not gate.is_open and not gate.undecided and self._may_speculate(utterance):
+            return self._speculate(utterance)
+        if gate.is_open and len(utterance.blocks) - utterance.asked >= self._partial_blocks:
+            return self._ask_partial(utterance)
+        return None
+
+    def final(self, utterance: Utterance, position: int, reason: EndReason, *, padded: bool) -> Decode:
+        """Up to ``position``; ``padded``: with silence as far as the usual tail."""
+        padding = (self._cut(utterance) - position) * FRAME.block if padded else 0
+        return self._request(utterance, "final", position, padding=padding, reason=reason)
+
+    def _cut(self, utterance: Utterance) -> int:
+        return self._rules.cut(utterance.speech_end)
+
+    def _may_speculate(self, utterance: Utterance) -> bool:
+        return (
+            utterance.quiet >= self._rules.tail
+            and not self._speculated(utterance)
+            and utterance.failed_cut != self._cut(utterance)
+        )
+
+    def _speculated(self, utterance: Utterance) -> bool:
+        """Whether the newest speculation is on what the final would hear as things stand."""
+        speculation = utterance.speculation
+        return speculation is not None and speculation.blocks == self._cut(utterance)
+
+    def _speculate(self, utterance: Utterance) -> Decode:
+        slack = (self._rules.tail * FRAME.block_ms) / 1000
+        decode = self._request(utterance, "speculative", self._cut(utterance), slack_s=slack)
+        utterance.speculation, utterance.speculated = decode, None
+        return decode
+
+    def _ask_partial(self, utterance: Utterance) -> Decode:
+        utterance.asked = len(utterance.blocks)
+        return self._request(utterance, "partial", utterance.asked)
+
+    def _request(
+        self,
+        utterance: Utterance,
+        kind: DecodeKind,
+        position: int,
+        *,
+        slack_s: float = 0.0,
+        padding: int = 0,
+        reason: EndReason | None = None,
+    ) -> Decode:
+        self._next_id += 1
+        blocks = utterance.blocks[utterance.anchor : position]
+        before, said = ([], "") if kind == "partial" else self._context_of(utterance, position)
+        return Decode(
+            id=self._next_id,
+            source=self._source,
+            utt=utterance.number,
+            kind=kind,
+            audio=concatenate([*before, *blocks], padding),
+            start_sample=blocks[0].sample,
+            end_sample=blocks[-1].end,
+            anchor=utterance.anchor,
+            blocks=position,
+            slack_s=slack_s,
+            prompt=utterance.prompt,
+            draft=utterance.draft,
+            context=said,
+            context_samples=len(before) * FRAME.block,
+            reason=reason,
+        )
+
+    def _context_of(self, utterance: Utterance, position: int) -> tuple[list[Block], str]:
+        """Blocks before the utterance and what was said in them; none where they would not help or fit."""
+        context = utterance.context
+        if context is None or not context.text or utterance.anchor:
+            return [], ""
+        before = [block for block in context.blocks if block.sample < utterance.blocks[0].sample]
+        return (before, context.text) if len(before) + position <= self._rules.longest else ([], "")
+
+    # --- results ---
+
+    def decoded(self, utterance: Utterance, decode: Decode, transcript: Transcript) -> list[Partial]:
+        """A result on the open utterance. One that is older than what came already comes to nothing."""
+        if decode.id <= utterance.newest:
+            return []
+        utterance.newest = decode.id
+        transcript = believed(transcript, utterance.speech_between(decode.anchor, decode.blocks))
+        if decode is utterance.speculation:
+            utterance.speculated = transcript
+        if decode.anchor != utterance.anchor:
+            return []  # asked before the utterance was settled up to its anchor
+        before = (utterance.transcript.text, utterance.stable.text)
+        utterance.heard(decode, transcript)
+        # A final that is under way was asked to begin with what is stable now: nothing may be added.
+        if self._partials and not self._speculated(utterance):
+            utterance.stable.add(decode.blocks, utterance.transcript, self._rules.earliest_split)
+        utterance.settle()
+        return self._partial(utterance, decode, before) if self._partials else []
+
+    def failed(self, utterance: Utterance, decode: Decode) -> None:
+        """A speculation that failed is not tried again; the endpoint asks for a final."""
+        if utterance.speculation is decode:
+            utterance.speculation = None
+            utterance.failed_cut = decode.blocks
+
+    def _partial(self, utterance: Utterance, decode: Decode, before: tuple[str, str]) -> list[Partial]:
+        stable = utterance.stable.text
+        text = keep_promise(stable, utterance.transcript.text)
+        if not text or (utterance.transcript.text, stable) == before:
+            return []
+        conf = utterance.transcript.conf
+        return [Partial(utterance.number, text, stable, utterance.start_sample, decode.end_sample, conf)]
