@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from cosyd.config.schema import SourceConfig
 from cosyd.publish import messages
 from cosyd.runtime.ipc import GapSeen, Heard, Recognized
-from cosyd.runtime.supervision import SupervisedWorker, WorkerState
+from cosyd.runtime.supervision import SupervisedWorker, WorkerState, WorkerStatistics
 from cosyd.types import (
     Backend,
     CaptureEvent,
@@ -136,9 +136,13 @@ class Board:
         elif isinstance(event, SourceEnded):
             record.ended = True
 
-    def ended(self, record: SourceRecord) -> None:
-        """A file or pipe is recognised to its end."""
-        self._device(record, "ended", record.sample)
+    def settle_end(self, record: SourceRecord) -> None:
+        """It is over when capture has said so and the recogniser is done with it; either may come first."""
+        if not record.ended or (record.handed_over and not record.consumed):
+            return
+        if not record.drained:  # else it is said again, by the successor of a killed worker
+            record.drained = True
+            self._device(record, "ended", record.sample)
         self.enter(record, "ended")
 
     def _progressed(self, record: SourceRecord, progress: CaptureProgress) -> None:
@@ -222,6 +226,14 @@ class Board:
                 frames=message.lost,
                 reason="the recogniser was too slow and the ring ran over",
             )
+
+    # --- health ---
+
+    def worker_died(self, source: str, worker: WorkerStatistics) -> None:
+        """``source``: whose worker it is, or the daemon."""
+        code, severity = ("crash_loop", "error") if worker.crash_loop else ("worker_restarted", "warning")
+        text = f"{worker.name}: {worker.last_error}; starting it again"
+        self.health(source, code, severity, text, worker=worker.name, restarts=worker.restarts)
 
     def health(self, source: str, code: str, severity: str, text: str, **details: object) -> None:
         self._publish(

@@ -9,7 +9,7 @@ import pytest
 from cosyd.config.paths import Paths
 from cosyd.config.schema import Config, PathsConfig, SourceConfig
 from cosyd.publish.messages import Device, State
-from cosyd.runtime import fleet as module
+from cosyd.runtime import capture_supervisor, recognition_supervisor
 from cosyd.runtime.board import Board
 from cosyd.runtime.fleet import Fleet
 from cosyd.runtime.ipc import Drained
@@ -49,7 +49,8 @@ def published():
 
 @pytest.fixture
 def fleet(monkeypatch, published):
-    monkeypatch.setattr(module, "SupervisedWorker", IdleWorker)
+    for module in (capture_supervisor, recognition_supervisor):
+        monkeypatch.setattr(module, "SupervisedWorker", IdleWorker)
     config = Config(sources=(SourceConfig(name="talk", type="file", path="talk.wav"),))
     board = Board(published.append, lambda name: None, "model")
     paths = Paths.resolve(PathsConfig())
@@ -60,7 +61,7 @@ def fleet(monkeypatch, published):
 
 @pytest.fixture
 def capture(fleet):
-    (worker,) = (worker for worker in fleet.workers() if worker is not fleet.recognition)
+    (worker,) = (worker for worker in fleet.workers() if worker is not fleet.recognition.worker)
     return worker
 
 
@@ -76,7 +77,7 @@ def test_it_is_over_when_both_have_said_so(fleet, capture, published, first):
     """They speak through different pipes: whichever the daemon reads first."""
     steps = [
         lambda: capture.says(SourceEnded(16_000)),
-        lambda: fleet.recognition.says(Drained("talk")),
+        lambda: fleet.recognition.worker.says(Drained("talk")),
     ]
     if first == "recognition":
         steps.reverse()
@@ -95,7 +96,7 @@ def test_a_source_that_gave_nothing_is_over_at_once(fleet, capture, published):
 def test_a_worker_killed_after_the_end_changes_nothing(fleet, capture, published):
     capture.says(OPENED)
     capture.says(SourceEnded(16_000))
-    fleet.recognition.says(Drained("talk"))
+    fleet.recognition.worker.says(Drained("talk"))
     del published[:]
     capture.enters(WorkerState.WAITING)
     capture.says(SourceEnded(16_000))

@@ -1,0 +1,111 @@
+"""The daemon's side of capture: one worker a source, and what follows from its messages.
+
+Workers are started at once but open their devices only when the models are ready, so that nothing overruns
+while they load. A source is handed to the recogniser when its device has been opened, with the sample at
+which that was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cosyd.config.paths import Paths, ring_path
+from cosyd.config.schema import Config
+from cosyd.runtime import capture_worker
+from cosyd.runtime.board import Board, SourceRecord
+from cosyd.runtime.ipc import Failed, FromWorker, Open, SourceLost
+from cosyd.runtime.metrics import Metrics
+from cosyd.runtime.recognition_supervisor import RecognitionSupervisor
+from cosyd.runtime.supervision import Patience, SupervisedWorker, WorkerState
+from cosyd.types import CaptureProgress, DeviceLost, DeviceOpened, GapRecorded, SourceEnded
+
+CAPTURE_EVENTS = (DeviceOpened, DeviceLost, GapRecorded, SourceEnded, CaptureProgress)
+
+
+class CaptureSupervisor:
+    """``config``: what the next worker starts with. ``on_fatal``: no source is left that could be used."""
+
+    def __init__(
+        self,
+        config: Config,
+        paths: Paths,
+        board: Board,
+        metrics: Metrics,
+        patience: Patience,
+        recognition: RecognitionSupervisor,
+        on_fatal: Callable[[Failed], None],
+    ) -> None:
+        self.config = config
+        self._paths = paths
+        self._board = board
+        self._metrics = metrics
+        self._patience = patience
+        self._recognition = recognition
+        self._on_fatal = on_fatal
+        self._may_open = False
+
+    @property
+    def workers(self) -> list[SupervisedWorker]:
+        return [record.worker for record in self._board.records.values() if record.worker]
+
+    def start(self, record: SourceRecord) -> None:
+        """Give the source a worker. Its device follows when devices may be opened."""
+        record.worker = SupervisedWorker(
+            f"capture {record.name}",
+            capture_worker.main,
+            lambda: self._arguments(record),
+            lambda message: self._received(record, message),
+            lambda state: self._entered(record, state),
+            self._patience,
+        )
+        record.worker.start()
+
+    def open_devices(self) -> None:
+        """The recogniser is ready: let all workers open their devices, those to come too."""
+        if self._may_open:
+            return
+        self._may_open = True
+        for worker in self.workers:
+            worker.send(Open())
+
+    def _arguments(self, record: SourceRecord) -> tuple[Any, ...]:
+        return (
+            record.config,
+            ring_path(self._paths, record.name),
+            self.config.log.level,
+            not self._may_open,
+            not record.handed_over,  # nobody has read its ring: what there is, another daemon left
+            capture_worker.standard_input(record.config),
+        )
+
+    def _received(self, record: SourceRecord, message: FromWorker) -> None:
+        if not isinstance(message, CAPTURE_EVENTS):
+            return
+        self._board.captured(record, message)
+        if isinstance(message, CaptureProgress):
+            self._metrics.captured(record.name, message)
+        elif isinstance(message, DeviceOpened):
+            self._recognition.hand_over(record, message)
+        elif isinstance(message, DeviceLost):
+            self._metrics.up.labels(record.name).set(0)
+            self._recognition.send(SourceLost(record.name, message.sample))
+        elif isinstance(message, GapRecorded):
+            self._metrics.gaps.labels(record.name).inc(message.frames)
+        elif isinstance(message, SourceEnded):
+            self._board.settle_end(record)
+
+    def _entered(self, record: SourceRecord, state: WorkerState) -> None:
+        self._board.worker_state(record, state)
+        assert record.worker is not None
+        self._metrics.worker(record.worker.statistics())
+        if state is WorkerState.WAITING:
+            self._board.worker_died(record.name, record.worker.statistics())
+        elif state is WorkerState.FAILED:
+            self._give_up_if_alone(record.worker.failure)
+
+    def _give_up_if_alone(self, failure: Failed | None) -> None:
+        """A source that cannot be used ends the daemon only if no other is left."""
+        statuses = {record.status for record in self._board.records.values()}
+        if failure and statuses == {"failed"}:
+            self._on_fatal(failure)

@@ -1,0 +1,165 @@
+"""The daemon's side of recognition: the one worker that recognises all sources, and what follows from its
+messages.
+
+Its successor, if it dies, is given every source that was handed over and is not over, with its checkpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from cosyd.config.paths import Paths, ring_path
+from cosyd.config.schema import Config
+from cosyd.publish.messages import DAEMON
+from cosyd.runtime import recognition_worker
+from cosyd.runtime.board import Board, SourceRecord
+from cosyd.runtime.ipc import (
+    AddSource,
+    Drained,
+    Failed,
+    FromWorker,
+    GapSeen,
+    Heard,
+    Notice,
+    Ready,
+    RecognitionProgress,
+    Recognized,
+    Removed,
+    RemoveSource,
+    ToWorker,
+)
+from cosyd.runtime.metrics import Metrics
+from cosyd.runtime.supervision import Patience, SupervisedWorker, WorkerState
+from cosyd.types import DeviceOpened, Final, Partial
+
+log = logging.getLogger("cosyd.runtime")
+
+
+class RecognitionSupervisor:
+    """``config``: what the next worker starts with. ``on_ready``: the models are loaded, at each start."""
+
+    def __init__(
+        self,
+        config: Config,
+        paths: Paths,
+        board: Board,
+        metrics: Metrics,
+        patience: Patience,
+        on_ready: Callable[[], None],
+        on_fatal: Callable[[Failed], None],
+    ) -> None:
+        self.config = config
+        self._paths = paths
+        self._board = board
+        self._metrics = metrics
+        self._patience = patience
+        self._on_ready = on_ready
+        self._on_fatal = on_fatal
+        self._removals: dict[str, asyncio.Event] = {}
+        self.worker = SupervisedWorker(
+            "recognition", recognition_worker.main, self._arguments, self._received, self._entered, patience
+        )
+
+    @property
+    def running(self) -> bool:
+        return self.worker.state is WorkerState.RUNNING
+
+    # --- sources ---
+
+    def send(self, message: ToWorker) -> None:
+        self.worker.send(message)
+
+    def hand_over(self, record: SourceRecord, opened: DeviceOpened) -> None:
+        """Have the source recognised from its first frame on; later openings are in its ring."""
+        if record.handed_over:
+            return
+        record.handed_over = True
+        record.checkpoint = dataclasses.replace(record.checkpoint, sample=opened.sample)
+        self.send(self._add_source(record))
+
+    async def forget(self, name: str) -> None:
+        """Have the recogniser publish what is open of the source. One that does not run has nothing open."""
+        if not self.running:
+            return
+        removed = self._removals[name] = asyncio.Event()
+        self.send(RemoveSource(name))
+        try:
+            await asyncio.wait_for(removed.wait(), self._patience.stop_s)
+        except asyncio.TimeoutError:
+            log.warning("%s: the recogniser did not let go of it in time", name)
+        del self._removals[name]
+
+    def _arguments(self) -> tuple[Any, ...]:
+        records = self._board.records.values()
+        sources = tuple(self._add_source(r) for r in records if r.handed_over and not r.drained)
+        return self.config, sources
+
+    def _add_source(self, record: SourceRecord) -> AddSource:
+        ring = str(ring_path(self._paths, record.name))
+        return AddSource(record.config, ring, record.checkpoint, record.muted)
+
+    # --- states ---
+
+    def _entered(self, state: WorkerState) -> None:
+        self._metrics.worker(self.worker.statistics())
+        if state is WorkerState.WAITING:
+            self._board.worker_died(DAEMON, self.worker.statistics())
+            for record in self._board.records.values():
+                self._board.recogniser_died(record)
+        elif state is WorkerState.FAILED and self.worker.failure:
+            self._on_fatal(self.worker.failure)
+
+    # --- messages ---
+
+    def _received(self, message: FromWorker) -> None:
+        if isinstance(message, Ready):
+            self._ready(message)
+        elif isinstance(message, RecognitionProgress):
+            self._progressed(message)
+        elif isinstance(message, Notice):
+            health = message.health
+            self._board.health(message.source, health.code, health.severity, health.message, **health.details)
+        elif isinstance(message, Removed) and message.source in self._removals:
+            self._removals[message.source].set()
+        elif isinstance(message, Recognized | Heard | GapSeen | Drained):
+            self._about_source(message)
+
+    def _about_source(self, message: Recognized | Heard | GapSeen | Drained) -> None:
+        record = self._board.records.get(message.source)
+        if record is None:  # removed meanwhile
+            return
+        if isinstance(message, Recognized):
+            self._recognised(record, message)
+        elif isinstance(message, Heard):
+            self._board.heard(message)
+        elif isinstance(message, GapSeen):
+            self._board.saw_gap(record, message)
+        else:  # perhaps its ring was closed only to make room for one of another format
+            record.consumed = True
+            self._board.settle_end(record)
+
+    def _recognised(self, record: SourceRecord, message: Recognized) -> None:
+        latency_s = self._board.recognised(record, message)
+        if latency_s is not None and isinstance(message.event, Partial | Final):
+            kind = "final" if isinstance(message.event, Final) else "partial"
+            self._metrics.published(record.name, kind, latency_s)
+
+    def _ready(self, ready: Ready) -> None:
+        self._board.backends = ready.backends
+        self._on_ready()
+        for record in self._board.records.values():
+            self._board.recogniser_is_back(record)
+
+    def _progressed(self, progress: RecognitionProgress) -> None:
+        self._metrics.recognised(progress)
+        for name, source in progress.sources.items():
+            record = self._board.records.get(name)
+            if record:
+                record.checkpoint = source.checkpoint
+                record.vad_prob = source.vad_prob
+                record.behind_s = source.behind_s
+                record.lost_frames = source.lost_frames
