@@ -1,7 +1,7 @@
 """``cosyd bench asr``: what recognising costs, and how long a listener waits for its text.
 
 Moonshine's own library runs beside ours, on the same recording, when an interpreter that has it is named by
-``COSYD_PEER_PYTHON`` (``pip install moonshine-voice`` into an environment of its own).
+``MOONSHINE_VOICE_PYTHON`` (``pip install moonshine-voice`` into an environment of its own).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cosyd.types import Final, Partial, RecognitionEvent, SpeechEnded, SpeechSta
 Audio = NDArray[np.float32]
 
 LENGTHS_S = (1, 2, 5, 10, 20)
-PEER_ENV = "COSYD_PEER_PYTHON"
+PEER_ENV = "MOONSHINE_VOICE_PYTHON"
 PEER_TIMEOUT_S = 300  # it has 44 s of audio to go through
 LEAD_S, TRAIL_S = 0.5, 2.0  # silence around the recording: a beginning to be noticed, an end to be waited for
 QUICK_S = 12.0
