@@ -170,6 +170,7 @@ class Checkpoint:
     utt: int = 1
     opened: bool = False
     stable: str = ""
+    rate_hz: int = 0  # of the clock that ``sample`` counts in; 0: the ring's, whatever that is
 
 
 @dataclass(frozen=True)

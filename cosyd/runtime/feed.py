@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from cosyd.asr.listener import Listener
@@ -48,6 +49,7 @@ class Feed:
         self._path = ring_path
         self._reader: RingReader | None = None
         self._next_look = 0.0
+        self.read_at = 0.0  # when it last had audio
         self._frames_read = 0
         self._block = 0  # frames of the device in one block of the front end
         self._state = WriterState.LIVE
@@ -68,7 +70,19 @@ class Feed:
 
     @property
     def current_checkpoint(self) -> Checkpoint:
-        return self.listener.checkpoint if self.listener else self.checkpoint
+        """Where a successor takes up. While muted it is here: what was said is nobody's business."""
+        if self.listener is None:
+            return self.checkpoint
+        checkpoint = self.listener.checkpoint
+        if self.muted and not self.pending:
+            checkpoint = Checkpoint(self.position, checkpoint.utt)
+        return replace(checkpoint, rate_hz=self.spec.rate_hz)
+
+    def unmute(self) -> None:
+        """Listen from now on; what is still unread was said while muted."""
+        self.muted = False
+        if self._reader:
+            self.listen_from = self._reader.write_index
 
     def attach(self) -> bool:
         """Attach to the ring if it exists by now."""
@@ -87,13 +101,21 @@ class Feed:
 
     def _open(self) -> RingReader:
         """At the checkpoint; a resumed utterance needs the front end warmed up with what came before it."""
-        wanted = self.checkpoint.sample
+        with RingReader.attach(self._path) as reader:
+            spec = reader.spec
+        wanted = self._wanted(spec)
+        self.listen_from = 0
         if wanted is None or not self.checkpoint.opened:
             return RingReader.attach(self._path, position=wanted)
         self.listen_from = wanted
-        with RingReader.attach(self._path, position=wanted) as reader:
-            warm_up = reader.spec.frames(WARM_UP_S)
-        return RingReader.attach(self._path, position=max(0, wanted - warm_up))
+        return RingReader.attach(self._path, position=max(0, wanted - spec.frames(WARM_UP_S)))
+
+    def _wanted(self, spec: AudioSpec) -> int | None:
+        """The checkpoint in the ring's clock: the device may have come back at another rate."""
+        sample, rate_hz = self.checkpoint.sample, self.checkpoint.rate_hz
+        if sample is None or rate_hz in (0, spec.rate_hz):
+            return sample
+        return -(-sample * spec.rate_hz // rate_hz)  # rounded up, as capture does
 
     def close(self) -> None:
         if self._reader:
@@ -155,7 +177,7 @@ class Feed:
     @property
     def ready(self) -> bool:
         """Whether reading is worth it: a whole block is there, or no more than there is will come."""
-        return self.behind >= self._block or not self.live
+        return self.behind >= self._block or self.lost or not self.live
 
     def wait(self, timeout_s: float) -> None:
         """Sleep until a whole block is there, as far as one can tell.
@@ -172,6 +194,7 @@ class Feed:
         block = self.reader.read(self.spec.frames(most_s))
         if block is not None:
             self._frames_read += len(block.frames)
+            self.read_at = time.monotonic()
         return block
 
     def intact(self, block: Block) -> bool:

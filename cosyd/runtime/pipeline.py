@@ -34,6 +34,8 @@ from cosyd.types import Checkpoint, EndReason, Final, Health, Level, Partial, Re
 log = logging.getLogger("cosyd.runtime")
 
 IDLE_WAIT_S = 0.05  # how long a turn waits when no ring is attached yet
+MOST_FINALS = FINALS_LIMIT // 2  # waiting; a turn may add some more, whatever the number of sources
+DRAIN_S = 2.0  # for what is unread when a source is closed; a stop has to be over in 5 s
 READ_S = 0.25  # most audio taken from one ring in one turn, so that sources take turns
 
 
@@ -69,6 +71,7 @@ class Pipeline:
         """Publish what is open and forget the source."""
         feed = self._feeds.get(name)
         if feed:
+            self._read_to_end(feed, time.monotonic() + DRAIN_S)
             self._finish(feed, "shutdown")
             self._await_results([feed])
             self._queue.forget_source(name)
@@ -81,7 +84,9 @@ class Pipeline:
         if feed and feed.muted != muted:
             if muted:
                 self._finish(feed, "muted")
-            feed.muted = muted
+                feed.muted = True
+            else:
+                feed.unmute()
 
     def lose_source(self, name: str) -> None:
         """The device went away: once its audio is used up, the open utterance ends with that reason."""
@@ -105,12 +110,19 @@ class Pipeline:
 
     def close(self) -> None:
         """End all that is open, wait for its results, let go of the rings."""
+        deadline = time.monotonic() + DRAIN_S
         for feed in self._feeds.values():
+            self._read_to_end(feed, deadline)
             self._finish(feed, "shutdown")
         self._await_results(list(self._feeds.values()))
         for feed in self._feeds.values():
             self._detach(feed)
         self._feeds.clear()
+
+    def _read_to_end(self, feed: Feed, deadline: float) -> None:
+        """Recognise what its device delivered before it was closed, as far as there is time."""
+        while feed.attached and time.monotonic() < deadline and (block := feed.read(READ_S)) is not None:
+            self._take(feed, block)
 
     def _await_results(self, feeds: list[Feed]) -> None:
         while any(feed.pending for feed in feeds):
@@ -123,7 +135,7 @@ class Pipeline:
         """One round; True if any audio moved."""
         moved = False
         # While finals pile up, the rings keep the audio until the recogniser has caught up.
-        if self._queue.statistics().waiting_finals < FINALS_LIMIT - len(self._feeds):
+        if self._queue.statistics().waiting_finals < MOST_FINALS:
             for feed in self._feeds.values():
                 moved |= self._read(feed)
         self._collect()
@@ -139,9 +151,9 @@ class Pipeline:
         One live ring wakes the thread for all: every live source delivers about every 10 ms, and a block of
         the front end takes 32 ms to fill.
         """
-        feed = next((f for f in self._feeds.values() if f.live), None)
-        if feed:
-            feed.wait(timeout_s)
+        live = [feed for feed in self._feeds.values() if feed.live]
+        if live:
+            max(live, key=lambda feed: feed.read_at).wait(timeout_s)
         else:
             self._queue.wait(timeout_s)
 
@@ -151,11 +163,15 @@ class Pipeline:
         block = feed.read(READ_S) if feed.ready else None
         if block is None:
             return False
+        self._take(feed, block)
+        return True
+
+    def _take(self, feed: Feed, block: Block) -> None:
         if block.gap or block.lost:
             self._emit(GapSeen(feed.name, block.index, block.gap, block.lost))
-            self._finish(feed, "gap")
+            self._finish(feed, "device_lost" if feed.lost else "gap")
+            feed.lost = False
         self._hear(feed, block)
-        return True
 
     def _hear(self, feed: Feed, block: Block) -> None:
         if feed.interrupted:
@@ -246,7 +262,8 @@ class Pipeline:
         """The device came back with another format, in a new ring: attach to that one."""
         self._finish(feed, "gap")
         if not feed.pending:
-            feed.checkpoint = Checkpoint(sample=feed.position, utt=feed.current_checkpoint.utt)
+            checkpoint = feed.current_checkpoint
+            feed.checkpoint = Checkpoint(feed.position, checkpoint.utt, rate_hz=checkpoint.rate_hz)
             self._detach(feed)
 
     def _finish(self, feed: Feed, reason: EndReason) -> None:

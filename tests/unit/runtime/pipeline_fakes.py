@@ -60,8 +60,8 @@ class Run:
         self.pipeline = pipeline
         self.emitted = emitted
 
-    def add(self, ring_path, checkpoint, **source):
-        config = SourceConfig(name="talk", type="file", path="unused", **source)
+    def add(self, ring_path, checkpoint, name="talk", **source):
+        config = SourceConfig(name=name, type="file", path="unused", **source)
         self.pipeline.add_source(config, ring_path, checkpoint, muted=False)
 
     def settle(self, done=None, patience_s=20):

@@ -180,22 +180,98 @@ def test_between_utterances_a_successor_repeats_nothing(ring, ring_path):
             assert [f.utt for f in second.finals()] == [2]
 
 
-def test_a_ring_of_another_format_is_followed(ring_path):
-    spec = AudioSpec(16_000, 1, SampleFormat.S16)
+@pytest.mark.parametrize(("before_hz", "after_hz"), [(16_000, 48_000), (48_000, 16_000)])
+def test_a_ring_of_another_format_is_followed(ring_path, before_hz, after_hz):
+    """The device comes back at another rate, at the same second: nothing is lost, the seconds go on."""
     with running() as run:
-        with RingWriter.open(ring_path, spec, BUFFER_S) as ring:
+        with RingWriter.open(ring_path, AudioSpec(before_hz, 1, SampleFormat.S16), BUFFER_S) as ring:
             run.add(ring_path, START)
             say(ring, ("tone", 1.0))
             run.settle()
-        faster = AudioSpec(48_000, 1, SampleFormat.S16)
-        with RingWriter.open(ring_path, faster, BUFFER_S, start_index=2 * 48_000) as ring:
-            run.settle(lambda: run.finals())
+        after = AudioSpec(after_hz, 1, SampleFormat.S16)
+        with RingWriter.open(ring_path, after, BUFFER_S, start_index=after_hz) as ring:
             say(ring, ("silence", 0.5), ("tone", 1.0), ("silence", 1.5))
             run.settle(lambda: len(run.finals()) == 2)
         first, second = (m for m in run.of(Recognized) if m.event in run.finals())
-        assert (first.rate_hz, second.rate_hz) == (16_000, 48_000)
-        assert second.event.start_sample / 48_000 == pytest.approx(2.5, abs=BLOCK_S)
+        assert (first.rate_hz, second.rate_hz) == (before_hz, after_hz)
+        assert second.event.start_sample / after_hz == pytest.approx(1.5, abs=BLOCK_S)
         assert second.event.utt == 2
+        assert not run.of(GapSeen)
+
+
+@pytest.mark.parametrize("left_blocks", [0, 1, 2, 3])
+def test_a_lost_device_ends_the_utterance_whatever_is_unread(ring, ring_path, left_blocks):
+    """The device's last blocks of 10 ms need not fill a block of the front end."""
+    with running() as run:
+        run.add(ring_path, START)
+        say(ring, ("tone", 0.96))
+        run.settle()
+        for _ in range(left_blocks):
+            say(ring, ("tone", 0.01))
+        run.pipeline.lose_source("talk")
+        run.settle(lambda: run.finals())
+        assert run.finals()[0].reason == "device_lost"
+
+
+def test_a_loss_is_told_also_when_the_device_is_back_at_once(ring, ring_path):
+    with running() as run:
+        run.add(ring_path, START)
+        say(ring, ("tone", 1.0))
+        run.settle()
+        run.pipeline.lose_source("talk")
+        ring.skip(100)
+        say(ring, ("tone", 1.0), ("silence", 1.5))
+        run.settle(lambda: len(run.finals()) == 2)
+        assert [f.reason for f in run.finals()] == ["device_lost", "silence"]
+
+
+def test_many_sources_are_all_read(ring, ring_path):
+    with running(frontend={"denoise": "off", "remove_dc": False, "max_streams": 40}) as run:
+        for number in range(31):  # a ring has room for 32 readers
+            run.add(ring_path, START, name=f"talk{number}")
+        say(ring, ("silence", 1.0))
+        run.settle()
+        heard = [source.audio_s for source in run.pipeline.progress().sources.values()]
+        assert min(heard) > 0.9
+
+
+def test_what_was_said_while_muted_stays_unsaid_after_a_crash(ring, ring_path):
+    with running() as first:
+        first.add(ring_path, START)
+        say(ring, ("silence", 0.5))
+        first.settle()
+        first.pipeline.set_muted("talk", True)
+        say(ring, ("silence", 0.3), ("tone", 1.0), ("silence", 1.5))
+        first.settle()
+        checkpoint = first.pipeline.progress().sources["talk"].checkpoint
+        with running() as second:  # the successor, unmuted meanwhile
+            second.add(ring_path, checkpoint)
+            say(ring, ("silence", 1.5))
+            second.settle()
+            assert not second.finals()
+
+
+def test_unmuted_it_listens_from_now_on(ring, ring_path):
+    with running() as run:
+        run.add(ring_path, START)
+        run.settle()
+        run.pipeline.set_muted("talk", True)
+        say(ring, ("tone", 1.0))  # not read yet when it is unmuted
+        run.pipeline.set_muted("talk", False)
+        say(ring, ("silence", 1.5))
+        run.settle()
+        assert not run.finals()
+
+
+def test_removed_a_source_is_recognised_to_what_is_unread(ring, ring_path):
+    with running() as run:
+        run.add(ring_path, START)
+        say(ring, ("silence", 0.5), ("tone", 0.5))
+        run.settle()
+        say(ring, ("tone", 1.0))
+        run.pipeline.remove_source("talk")
+        (final,) = run.finals()
+        assert final.end_sample == pytest.approx(2.0 * ring.spec.rate_hz, abs=2 * BLOCK_S * ring.spec.rate_hz)
 
 
 def test_removing_a_source_publishes_what_is_open(ring, ring_path):
