@@ -41,6 +41,10 @@ MAX_MESSAGE_BYTES = 16_000_000
 
 log = logging.getLogger(__name__)
 
+_Page = tuple[
+    list[AnyMessage], int, bool
+]  # of a replay: events, since of the next page, whether there is one
+
 
 def default_endpoints() -> tuple[str, str]:
     """Where a daemon with the default configuration publishes and takes commands: the system's for root,
@@ -102,8 +106,14 @@ class _Session:
 
     @property
     def settled(self) -> int | None:
-        """``since`` for another client that is to go on where this one is. None before the first message."""
-        return self._ordering.settled
+        """``since`` for another client that is to go on where this one is. None before the first message.
+
+        It follows what was handed over, not what was fetched: up to a page may wait here.
+        """
+        settled = self._ordering.settled
+        if settled is None or not self._ready:
+            return settled
+        return min(settled, self._ready[0].seq - 1)
 
     def _connect(self, socket: zmq.Socket[Any]) -> None:
         socket.linger = 0
@@ -132,20 +142,23 @@ class _Session:
             return
         self._ready.extend(self._ordering.live(message))
 
-    def _ask(self, replay: Replay) -> bool:
-        """Ask for one page. False: try again a little later. Raises ControlError when patience is over."""
+    def _fetch(self, replay: Replay) -> _Page | ControlError:
+        """Ask for one page. Changes nothing here, so that it may run in a thread."""
         if self._control is None or not self._follows:
-            self._ready.extend(self._ordering.replayed([], replay.since, more=False))
-            return True
+            return [], replay.since, False
         params = {"since": replay.since, "until": replay.until, "topics": self._topics}
         try:
-            page = self._control.request("replay", params, timeout_s=REPLAY_TIMEOUT_S)
-            events, next_since, more = _read_page(page)
+            return _read_page(self._control.request("replay", params, timeout_s=REPLAY_TIMEOUT_S))
         except ControlError as error:
-            self._be_patient(replay, error)
+            return error
+
+    def _accept(self, replay: Replay, fetched: _Page | ControlError) -> bool:
+        """False: try again a little later. Raises ControlError when patience is over."""
+        if isinstance(fetched, ControlError):
+            self._be_patient(replay, fetched)
             return False
         self._failing_since = None
-        self._ready.extend(self._ordering.replayed(events, next_since, more))
+        self._ready.extend(self._ordering.replayed(*fetched))
         return True
 
     def _be_patient(self, replay: Replay, error: ControlError) -> None:
@@ -165,7 +178,7 @@ def _overlap(prefix: str, kind: str) -> bool:
     return prefix.startswith(kind) or kind.startswith(prefix)
 
 
-def _read_page(page: dict[str, object]) -> tuple[list[AnyMessage], int, bool]:
+def _read_page(page: dict[str, object]) -> _Page:
     """``events``, ``next`` and ``more`` of the reply to ``replay``, checked."""
     events, next_since = page.get("events"), page.get("next")
     if not isinstance(events, list) or not isinstance(next_since, int):
@@ -221,7 +234,7 @@ class Client(_Session):
             if replay is None:
                 if self._poll(deadline):
                     self._take(self._opened().recv_multipart())
-            elif not self._ask(replay):
+            elif not self._accept(replay, self._fetch(replay)):
                 time.sleep(min(RETRY_S, max(0.0, deadline - time.monotonic())))
             if not self._ready and time.monotonic() >= deadline:
                 return None
@@ -245,8 +258,8 @@ class AsyncClient(_Session):
 
     _socket: zmq.asyncio.Socket | None = None
     _context: zmq.asyncio.Context | None = None
-    _receiving: asyncio.Task[AnyMessage] | None = None  # goes on when a time limit strikes: nothing is lost
-    _asking: asyncio.Future[bool] | None = None
+    _receiving: asyncio.Task[None] | None = None  # goes on when a time limit strikes: nothing is lost
+    _fetching: asyncio.Future[_Page | ControlError] | None = None
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -260,9 +273,9 @@ class AsyncClient(_Session):
             self._receiving.cancel()
             await asyncio.wait({self._receiving})
             self._receiving = None
-        if self._asking is not None:  # a thread cannot be cancelled; it ends within REPLAY_TIMEOUT_S
-            await asyncio.wait({self._asking})
-            self._asking = None
+        if self._fetching is not None:  # a thread cannot be cancelled; it ends within REPLAY_TIMEOUT_S
+            await asyncio.wait({self._fetching})
+            self._fetching = None
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -279,27 +292,28 @@ class AsyncClient(_Session):
     async def receive(self, timeout_s: float | None = None) -> AnyMessage | None:
         """The next message; None when none came for ``timeout_s``."""
         if self._receiving is None:
-            self._receiving = asyncio.create_task(self._next())
+            self._receiving = asyncio.create_task(self._fill())
         done, _ = await asyncio.wait({self._receiving}, timeout=timeout_s)
         if not done:
             return None
         task, self._receiving = self._receiving, None
-        return task.result()
+        task.result()  # raises what the task has raised
+        return self._ready.popleft()
 
-    async def _next(self) -> AnyMessage:
+    async def _fill(self) -> None:
+        """Until there is something to hand on."""
         while not self._ready:
             replay = self._ordering.replay
             if replay is None:
                 self._take(await self._opened().recv_multipart())
-            elif not await self._ask_in_thread(replay):
+            elif not self._accept(replay, await self._fetch_in_thread(replay)):
                 await asyncio.sleep(RETRY_S)
-        return self._ready.popleft()
 
-    async def _ask_in_thread(self, replay: Replay) -> bool:
-        self._asking = asyncio.ensure_future(asyncio.to_thread(self._ask, replay))
-        answered = await asyncio.shield(self._asking)
-        self._asking = None
-        return answered
+    async def _fetch_in_thread(self, replay: Replay) -> _Page | ControlError:
+        self._fetching = asyncio.ensure_future(asyncio.to_thread(self._fetch, replay))
+        fetched = await asyncio.shield(self._fetching)
+        self._fetching = None
+        return fetched
 
     def _opened(self) -> zmq.asyncio.Socket:
         if self._socket is None:

@@ -51,7 +51,7 @@ class Ordering:
 
     @property
     def settled(self) -> int | None:
-        """Up to this ``seq`` everything was handed on; give it as ``since`` to go on another time."""
+        """Up to this ``seq`` everything has come out of here."""
         return self._settled
 
     def live(self, message: AnyMessage) -> list[AnyMessage]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import zmq
 
-from cosyd.client import AsrFinal, Client, ControlError, PublishError, default_endpoints
+from cosyd.client import AsrFinal, AsyncClient, Client, ControlError, PublishError, default_endpoints
 from cosyd.config.paths import Paths
 from cosyd.config.schema import Config
 from cosyd.publish.control import ControlServer, Handler, ReplayParams, Reply
@@ -116,3 +120,80 @@ def test_replies_that_are_odd(paths: Paths, reply: Reply, texts: list[str] | Non
                 assert message.text == "5"
 
     asyncio.run(main())
+
+
+# --- going on after a crash ----------------------------------------------------------------------------
+
+
+async def kept_finals(params: ReplayParams) -> Reply:
+    """Two pages of finals: 1 and 2, then 3 and 4."""
+    first = params.since + 1
+    events = [msgspec.to_builtins(final(seq, kept=seq - 1)) for seq in (first, first + 1)]
+    return {"events": events, "next": first + 1, "more": first == 1}
+
+
+def test_settled_is_what_was_handed_over_not_what_was_fetched(paths: Paths) -> None:
+    """A program that stores it with its results, and is killed in the middle of a page, gets the rest."""
+
+    async def main() -> None:
+        with ControlServer(Config(), paths, {"replay": Handler(ReplayParams, kept_finals)}) as server:
+            await asyncio.to_thread(use, server.address)
+
+    def use(control: str) -> None:
+        events = f"ipc://{paths.runtime}/fake.sock"
+        with published(events) as publish, Client(events, control, since=0) as client:
+            assert client.receive(0.0) is None
+            publish(final(5, kept=4))
+            seen = []
+            while len(seen) < 5:
+                message = client.receive(WAIT_S)
+                assert message is not None
+                seen.append((message.seq, client.settled))
+            assert seen == [(seq, seq) for seq in range(1, 6)]
+
+    asyncio.run(main())
+
+
+def test_settled_in_asyncio(paths: Paths) -> None:
+    """Also when a time limit struck before the message came: it waits then, and was not handed over."""
+
+    async def main() -> None:
+        events = f"ipc://{paths.runtime}/fake.sock"
+        with (
+            ControlServer(Config(), paths, {"replay": Handler(ReplayParams, kept_finals)}) as server,
+            published(events) as publish,
+        ):
+            async with AsyncClient(events, server.address, since=0) as client:
+                assert await client.receive(0.01) is None
+                await asyncio.to_thread(publish, final(5, kept=4))
+                await until(lambda: client._ready)
+                assert client.settled == 0
+                seen = []
+                while len(seen) < 5:
+                    message = await client.receive(WAIT_S)
+                    assert message is not None
+                    seen.append((message.seq, client.settled))
+                assert seen == [(seq, seq) for seq in range(1, 6)]
+
+    asyncio.run(main())
+
+
+@contextmanager
+def published(events: str) -> Iterator[Callable[[AsrFinal], None]]:
+    """A publisher at ``events``; what it yields waits for a subscriber and publishes to it."""
+    with zmq.Context() as context, context.socket(zmq.XPUB) as socket:
+        socket.linger = 0
+        socket.bind(events)
+
+        def publish(message: AsrFinal) -> None:
+            assert socket.poll(WAIT_S * 1000)
+            socket.send_multipart(encode(message))
+
+        yield publish
+
+
+async def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
