@@ -10,13 +10,13 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from cosyd.config.load import Loaded
 from cosyd.config.reload import Outcome, attempt, watch
 from cosyd.config.schema import Config
-from cosyd.errors import CosydError
+from cosyd.errors import CosydError, UsageError
 from cosyd.publish.control import ControlServer, Reply
 from cosyd.publish.messages import DAEMON
 from cosyd.publish.publisher import Publisher
@@ -35,26 +35,39 @@ TICK_S = 0.1  # how often workers are checked and the service manager is served
 INTERRUPTED = 130
 
 
-def run(loaded: Loaded, reload: Callable[[], Loaded], notifier: Notifier | None = None) -> int:
-    """Run the daemon. Raises CosydError when it cannot start."""
+def run(
+    loaded: Loaded,
+    reload: Callable[[], Loaded],
+    notifier: Notifier | None = None,
+    lifeline: int | None = None,
+) -> int:
+    """Run the daemon. Raises CosydError when it cannot start.
+
+    ``lifeline``: the reading end of a pipe. When its other end is closed, as the death of the process that
+    holds it does however it dies, the daemon ends in order.
+    """
     set_up_logs(loaded.config.log.level)
-    return asyncio.run(Daemon(loaded, reload, notifier or Notifier()).run())
+    return asyncio.run(Daemon(loaded, reload, notifier or Notifier(), lifeline).run())
 
 
 class Daemon:
     """One life of the daemon, on one event loop."""
 
-    def __init__(self, loaded: Loaded, reload: Callable[[], Loaded], notifier: Notifier) -> None:
+    def __init__(
+        self, loaded: Loaded, reload: Callable[[], Loaded], notifier: Notifier, lifeline: int | None = None
+    ) -> None:
         self._loaded = loaded
         self._load = reload
         self._notifier = notifier
+        self._lifeline = lifeline
         self._config: Config = loaded.config
         self._paths = loaded.paths
         self._metrics = Metrics()
         self._exit: asyncio.Future[int] | None = None
         self._failure: Failed | None = None
         self._reloading = asyncio.Lock()
-        self._serving_since = 0.0
+        self._reload_wanted = asyncio.Event()
+        self._ready = False
 
     async def run(self) -> int:
         """Start everything, serve until told to end, undo it in reverse."""
@@ -63,6 +76,7 @@ class Daemon:
         async with AsyncExitStack() as stack:
             self._paths.create()
             self._handle_signals()
+            stack.enter_context(self._held())
             publisher = stack.enter_context(Publisher(self._config, self._paths))
             board = Board(publisher.publish, publisher.forget, self._config.asr.model)
             fleet = await stack.enter_async_context(self._fleet(board))
@@ -73,6 +87,7 @@ class Daemon:
                 stack.enter_context(MetricsServer(self._config.metrics, self._metrics))
             await stack.enter_async_context(self._beside(self._serve()))
             await stack.enter_async_context(self._beside(self._watch_files()))
+            await stack.enter_async_context(self._beside(self._reload_on_signal()))
             self._warn_of_hotwords()
             code = await self._exit
             self._notifier.stopping()
@@ -113,7 +128,31 @@ class Daemon:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._end, 0)
         loop.add_signal_handler(signal.SIGINT, self._end, INTERRUPTED)
-        loop.add_signal_handler(signal.SIGHUP, self._reload_soon)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_wanted.set)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """End when the other end of the lifeline is closed, also if that was before we looked."""
+        if self._lifeline is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            loop.add_reader(self._lifeline, self._released)
+        except OSError as error:
+            raise UsageError(f"--lifeline {self._lifeline}: {error.strerror}") from error
+        try:
+            yield
+        finally:
+            loop.remove_reader(self._lifeline)
+
+    def _released(self) -> None:
+        assert self._lifeline is not None
+        asyncio.get_running_loop().remove_reader(
+            self._lifeline
+        )  # the end of a pipe is there to read for ever
+        log.warning("the program that started this daemon has gone")
+        self._end(0)
 
     def _end(self, code: int) -> None:
         if self._exit and not self._exit.done():
@@ -136,16 +175,15 @@ class Daemon:
     async def _serve(self) -> None:
         """Check the workers and serve the service manager, several times a second."""
         ping_s = (self._notifier.watchdog_s or 0.0) * PING_SHARE
-        ready = False
         next_ping = next_extension = 0.0
         while True:
             self._fleet_now.check()
             now = time.monotonic()
-            if not ready and self._fleet_now.listening:
-                ready = True
+            if not self._ready and self._fleet_now.listening:
+                self._ready = True
                 self._notifier.ready(self._summary())
                 log.info("listening: %s", self._summary())
-            elif not ready and now >= next_extension:
+            elif not self._ready and now >= next_extension and not self._fleet_now.looping:
                 next_extension = now + EXTEND_S / 3
                 self._notifier.extend_start()
             if ping_s and now >= next_ping and self._fleet_now.healthy:
@@ -164,14 +202,14 @@ class Daemon:
 
     # --- reload ---
 
-    def _reload_soon(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._reload_on_signal())
-        task.add_done_callback(lambda done: done.exception())
-
     async def _reload_on_signal(self) -> None:
-        self._notifier.reloading(time.monotonic_ns() // 1000)
-        await self.reload()
-        self._notifier.reloaded()
+        while await self._reload_wanted.wait():
+            self._reload_wanted.clear()
+            if self._ready:  # while it starts, READY has not been said and must not be said by a reload
+                self._notifier.reloading(time.monotonic_ns() // 1000)
+            await self.reload()
+            if self._ready:
+                self._notifier.reloaded()
 
     async def _watch_files(self) -> None:
         async for changed in watch(self._loaded.locations):

@@ -25,7 +25,18 @@ from cosyd.types import (
     SpeechStarted,
 )
 
+OVERRUN_EVERY_S = 10.0  # least pause between two messages of overruns of a source, as in the log
+
 Publish = Callable[[messages.Message], object]
+
+
+@dataclass(frozen=True)
+class Told:
+    """The overruns that were published, and when (CLOCK_MONOTONIC seconds)."""
+
+    overruns: int = 0
+    lost_frames: int = 0
+    at: float = -OVERRUN_EVERY_S
 
 
 @dataclass
@@ -44,6 +55,7 @@ class SourceRecord:
     consumed: bool = False  # recogniser: it has read a closed ring to its end
     drained: bool = False  # both: it is over
     overruns: int = 0
+    told: Told = field(default_factory=Told)
     sample: int = 0
     drift_ppm: float | None = None
     vad_prob: float = 0.0
@@ -146,10 +158,16 @@ class Board:
         self.enter(record, "ended")
 
     def _progressed(self, record: SourceRecord, progress: CaptureProgress) -> None:
-        if progress.overruns > record.overruns:
-            self._device(record, "overrun", progress.sample, frames=progress.lost_frames)
-        record.overruns = progress.overruns
         record.drift_ppm = progress.drift_ppm
+        record.overruns = progress.overruns
+        told = record.told
+        if progress.overruns < told.overruns:  # a new ring counts from zero
+            record.told = told = Told()
+        now = time.monotonic()
+        if progress.overruns > told.overruns and now >= told.at + OVERRUN_EVERY_S:
+            frames = progress.lost_frames - told.lost_frames
+            record.told = Told(progress.overruns, progress.lost_frames, now)
+            self._device(record, "overrun", progress.sample, frames=frames)
 
     def _device(
         self, record: SourceRecord, event: str, sample: int, *, frames: int = 0, reason: str = ""
@@ -167,6 +185,7 @@ class Board:
             self.enter(record, "restarting", "the capture worker died and is started again")
         elif state is WorkerState.FAILED and record.worker and record.worker.failure:
             self.enter(record, "failed", record.worker.failure.message)
+            self.health(record.name, "source_failed", "error", record.worker.failure.message)
 
     # --- recognition ---
 

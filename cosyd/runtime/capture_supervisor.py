@@ -14,7 +14,7 @@ from cosyd.config.paths import Paths, ring_path
 from cosyd.config.schema import Config
 from cosyd.runtime import capture_worker
 from cosyd.runtime.board import Board, SourceRecord
-from cosyd.runtime.ipc import Failed, FromWorker, Open, SourceLost
+from cosyd.runtime.ipc import Failed, FromWorker, Open
 from cosyd.runtime.metrics import Metrics
 from cosyd.runtime.recognition_supervisor import RecognitionSupervisor
 from cosyd.runtime.supervision import Patience, SupervisedWorker, WorkerState
@@ -44,6 +44,7 @@ class CaptureSupervisor:
         self._recognition = recognition
         self._on_fatal = on_fatal
         self._may_open = False
+        self._delivered = False  # some device has been opened in this life of the daemon
 
     @property
     def workers(self) -> list[SupervisedWorker]:
@@ -86,26 +87,33 @@ class CaptureSupervisor:
         if isinstance(message, CaptureProgress):
             self._metrics.captured(record.name, message)
         elif isinstance(message, DeviceOpened):
+            self._delivered = True
             self._recognition.hand_over(record, message)
         elif isinstance(message, DeviceLost):
             self._metrics.up.labels(record.name).set(0)
-            self._recognition.send(SourceLost(record.name, message.sample))
+            self._recognition.lose(record)
         elif isinstance(message, GapRecorded):
             self._metrics.gaps.labels(record.name).inc(message.frames)
         elif isinstance(message, SourceEnded):
+            self._metrics.up.labels(record.name).set(0)
             self._board.settle_end(record)
 
     def _entered(self, record: SourceRecord, state: WorkerState) -> None:
         self._board.worker_state(record, state)
         assert record.worker is not None
         self._metrics.worker(record.worker.statistics())
+        if state is not WorkerState.RUNNING:
+            self._metrics.up.labels(record.name).set(0)
         if state is WorkerState.WAITING:
             self._board.worker_died(record.name, record.worker.statistics())
         elif state is WorkerState.FAILED:
             self._give_up_if_alone(record.worker.failure)
 
     def _give_up_if_alone(self, failure: Failed | None) -> None:
-        """A source that cannot be used ends the daemon only if no other is left."""
+        """At the start, a source that cannot be used ends the daemon if there is no other.
+
+        Once it has listened, a faulty reload must not: the state says failed, and the next reload mends it.
+        """
         statuses = {record.status for record in self._board.records.values()}
-        if failure and statuses == {"failed"}:
+        if failure and not self._delivered and statuses == {"failed"}:
             self._on_fatal(failure)

@@ -13,7 +13,7 @@ from typing import Any
 from cosyd.capture import Capture
 from cosyd.capture.bounded import DriverHangs
 from cosyd.config.schema import SourceConfig
-from cosyd.errors import CosydError
+from cosyd.errors import CosydError, RingError
 from cosyd.ring import remove_ring
 from cosyd.runtime.ipc import Alive, Failed, Open, Ready
 from cosyd.runtime.logs import set_up_logs
@@ -62,6 +62,9 @@ def main(
         os._exit(
             error.exit_code
         )  # waiting for the driver's threads would never end; the successor adopts the ring
+    except RingError as error:  # no room, or a predecessor that is still ending: worth another try
+        log.error("%s", error)
+        sys.exit(error.exit_code)
     except CosydError as error:
         _tell(connection, Failed(str(error), error.exit_code))
     remove_ring(ring_path)

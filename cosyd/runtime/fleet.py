@@ -75,6 +75,11 @@ class Fleet:
         return all(worker.healthy for worker in self.workers())
 
     @property
+    def looping(self) -> bool:
+        """Whether a worker dies again and again."""
+        return any(worker.statistics().crash_loop for worker in self.workers())
+
+    @property
     def listening(self) -> bool:
         """Whether speech into at least one source would become text now."""
         return self.recognition.running and any(record.listening for record in self._board.records.values())
@@ -120,6 +125,7 @@ class Fleet:
 
     async def _remove(self, name: str) -> None:
         record = self._board.records[name]
+        await self.recognition.available()
         self.recognition.send(SourceClosing(name))
         if record.worker:
             await record.worker.stop()

@@ -40,7 +40,7 @@ class MirroredCounter:
 
         name, text, labels = self._about
         family = CounterMetricFamily(name, text, labels=labels)
-        for values, value in self._values.items():
+        for values, value in list(self._values.items()):  # at once: the loop changes it meanwhile
             family.add_metric(list(values), value)
         yield family
 
@@ -119,8 +119,10 @@ class Metrics:
 
     def forget(self, source: str) -> None:
         """The source was removed: its gauges would stay as they were for ever."""
-        for gauge in (self.up, self.vad_prob, self.behind, self.drift):
-            gauge.remove_by_labels({"source": source})
+        for metric in (self.up, self.vad_prob, self.behind, self.drift, self.gaps, self.requests):
+            metric.remove_by_labels({"source": source})
+        for metric in (self.duration, self.partial_latency):
+            metric.remove_by_labels({"source": source})
         for mirror in (self.audio, self.lost, self.overruns, self.device_lost):
             mirror.forget(source)
 

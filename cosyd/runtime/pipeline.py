@@ -64,7 +64,9 @@ class Pipeline:
     # --- sources ---
 
     def add_source(self, source: SourceConfig, ring_path: Path, checkpoint: Checkpoint, muted: bool) -> None:
-        """Read this source from its checkpoint on; its ring may not exist yet."""
+        """Read this source from its checkpoint on; its ring may not exist yet. Replaces one of that name."""
+        if (old := self._feeds.get(source.name)) is not None:
+            self._detach(old)
         self._feeds[source.name] = Feed(source, ring_path, checkpoint, muted, self._config.publish.level_ms)
 
     def remove_source(self, name: str) -> None:

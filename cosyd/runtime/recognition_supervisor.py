@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ from cosyd.runtime.ipc import (
     Recognized,
     Removed,
     RemoveSource,
+    SourceLost,
     ToWorker,
 )
 from cosyd.runtime.metrics import Metrics
@@ -37,6 +39,8 @@ from cosyd.runtime.supervision import Patience, SupervisedWorker, WorkerState
 from cosyd.types import DeviceOpened, Final, Partial
 
 log = logging.getLogger("cosyd.runtime")
+
+AVAILABLE_S = 10.0  # loading the models takes one to three seconds
 
 
 class RecognitionSupervisor:
@@ -81,10 +85,20 @@ class RecognitionSupervisor:
         record.checkpoint = dataclasses.replace(record.checkpoint, sample=opened.sample)
         self.send(self._add_source(record))
 
+    def lose(self, record: SourceRecord) -> None:
+        """Its device went away: what is open ends there."""
+        self.send(SourceLost(record.name, record.sample))
+
+    async def available(self) -> None:
+        """Wait while it is being started again: a source has to be closed by one who can publish the rest."""
+        deadline = time.monotonic() + AVAILABLE_S
+        while self.worker.state is WorkerState.STARTING and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+
     async def forget(self, name: str) -> None:
-        """Have the recogniser publish what is open of the source. One that does not run has nothing open."""
-        if not self.running:
-            return
+        """Have the recogniser publish what is open of the source, and forget it."""
+        if self.worker.state not in (WorkerState.STARTING, WorkerState.RUNNING):
+            return  # its successor will not be told of the source
         removed = self._removals[name] = asyncio.Event()
         self.send(RemoveSource(name))
         try:
@@ -153,6 +167,8 @@ class RecognitionSupervisor:
         self._on_ready()
         for record in self._board.records.values():
             self._board.recogniser_is_back(record)
+            if record.status == "lost":  # its predecessor may have been told, it was not
+                self.lose(record)
 
     def _progressed(self, progress: RecognitionProgress) -> None:
         self._metrics.recognised(progress)

@@ -88,11 +88,15 @@ class WorkerProcess:
     def _readable(self) -> None:
         connection = self._connection
         assert connection is not None
-        try:
-            while connection.poll():
-                self._on_message(connection.recv())
-        except (EOFError, OSError):
-            self._drained()
+        while True:
+            try:
+                if not connection.poll():
+                    return
+                message = connection.recv()
+            except (EOFError, OSError):
+                self._drained()
+                return
+            self._on_message(message)
 
     def _drained(self) -> None:
         """The pipe is at its end: whatever the worker sent whole has been handled."""

@@ -81,3 +81,14 @@ def test_sighup_reloads(run):
     run.daemon.process.send_signal(signal.SIGHUP)
     run.until(is_("state", status="muted"))
     assert run.daemon.process.poll() is None
+
+
+def test_a_faulty_path_fails_the_source_not_the_daemon(run, models_dir):
+    edit(run, lambda config: config["sources"][0].update(path="/no/such/recording.wav"))
+    failed = run.until(is_("state", status="failed"))
+    assert "/no/such/recording.wav" in failed["reason"]
+    run.until(is_("health", code="source_failed"))
+    assert run.control("status")["sources"][0]["status"] == "failed"
+    path = str(models_dir / "demo-speech/beckett.wav")
+    edit(run, lambda config: config["sources"][0].update(path=path))
+    run.until(lambda m: is_("state", status="listening")(m) and m["seq"] > failed["seq"])
