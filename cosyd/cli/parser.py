@@ -141,6 +141,8 @@ def _names(parser: Parser, default: str, required: bool = False) -> Parser:
 def _add_pipeline(commands: Commands[Parser]) -> None:
     run = _command(commands, "run", "run the daemon in the foreground", "run")
     _configuration(run).set_defaults(is_daemon=True)
+    # For programs that start a daemon of their own: the descriptor of a pipe; see cosyd.app.run.
+    run.add_argument("--lifeline", type=int, metavar="FD", help=argparse.SUPPRESS)
     listen = _command(commands, "listen", "show captions live in the terminal", "listen")
     _source(_configuration(listen))
     transcribe = _command(commands, "transcribe", "turn recordings into text", "transcribe")

@@ -13,4 +13,4 @@ def run(args: Namespace) -> int:
     def reload() -> Loaded:
         return load(named_files(args.config), args.overrides)
 
-    return run_daemon(load_config(args), reload)
+    return run_daemon(load_config(args), reload, lifeline=args.lifeline)

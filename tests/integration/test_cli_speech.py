@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from cosyd.config.paths import Paths, ring_path
 
 PATIENCE_S = 60.0
 
@@ -93,6 +96,36 @@ def test_listen_leaves_no_daemon_behind(environment: dict[str, str], number: int
     assert len(gone) == len(children)
 
 
+def test_listen_that_is_killed_leaves_no_daemon_behind(environment: dict[str, str]) -> None:
+    """Not even one that goes on holding the microphone; the rings go, too."""
+    process = start(environment, "listen", "--set", "sources.mic.loop=true")
+    children = _family(process.pid)
+    runtime = _runtime(children)
+    ring = ring_path(Paths(*5 * (runtime,)), "mic")
+    _wait_for(ring)
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)
+    _, alive = psutil.wait_procs(children, PATIENCE_S)
+    shutil.rmtree(runtime.parent)  # nobody is left who could have done it
+    assert alive == []
+    assert not ring.exists()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["sources.mic.path=/no/such.wav"],
+        ["sources.mic.type=portaudio", "sources.mic.path=null", "sources.mic.device=no such device"],
+    ],
+    ids=["file", "device"],
+)
+def test_listen_to_what_is_not_there_is_3(environment: dict[str, str], settings: list[str]) -> None:
+    process = start(environment, "listen", *(word for item in settings for word in ("--set", item)))
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (3, ""), err
+    assert "no such" in err.splitlines()[-1].replace("/", " ")
+
+
 def _family(pid: int) -> list[psutil.Process]:
     """The daemon and its two workers, once all are there."""
     deadline = time.monotonic() + PATIENCE_S
@@ -100,3 +133,16 @@ def _family(pid: int) -> list[psutil.Process]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     return children
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _runtime(daemon_and_workers: list[psutil.Process]) -> Path:
+    """The folder of the private daemon's sockets."""
+    command = next(line for p in daemon_and_workers if "--lifeline" in (line := p.cmdline()))
+    return Path(command[command.index("-c", 3) + 1]).parent / "run"

@@ -24,7 +24,8 @@ def test_run_hands_over_the_configuration_and_how_to_read_it_again(
 ) -> None:
     seen = []
 
-    def daemon(loaded: Loaded, reload) -> int:
+    def daemon(loaded: Loaded, reload, lifeline: int | None) -> int:
+        assert lifeline is None
         seen.append(loaded.config.vad.threshold)
         file.write_text("vad: {threshold: 0.3}\n")
         seen.append(reload().config.vad.threshold)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 
 import psutil
@@ -28,7 +27,7 @@ def test_most_states_are_no_trouble(status: str) -> None:
 
 
 def test_a_device_that_cannot_be_opened_at_all_is_an_error() -> None:
-    with pytest.raises(AudioError, match="^gone$"):
+    with pytest.raises(AudioError, match=r"^gone$"):
         check_source(state("lost"), never)
 
 
@@ -54,7 +53,7 @@ def test_after_a_failure_the_daemons_own_error_counts() -> None:
 
 def test_after_a_failure_of_a_daemon_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "FAILED_S", 0.0)
-    with pytest.raises(AudioError, match="^gone$"):
+    with pytest.raises(AudioError, match=r"^gone$"):
         check_source(state("failed"), never)
 
 
@@ -75,4 +74,4 @@ def test_nothing_stays_open_or_lies_about() -> None:
         pass
     assert daemon.ended
     assert psutil.Process().num_fds() == before
-    assert not os.path.exists(daemon.folder)
+    assert not daemon.folder.exists()
