@@ -26,6 +26,7 @@ from cosyd.config.paths import Paths
 from cosyd.config.schema import PathsConfig
 from cosyd.errors import CosydError
 from cosyd.models.store import ModelStore
+from cosyd.runtime.embedded import check_source
 
 MODEL, RECORDING = "demo-speech", "two_cities.wav"
 POLL_S = 0.5  # how often the daemon is looked after while nothing comes
@@ -137,6 +138,8 @@ def _listen(client: Client, daemon: Daemon, screen: Screen, heard: Heard) -> flo
                 moved, sample = time.monotonic(), message.sample
             if time.monotonic() - moved > STUCK_S:
                 raise CosydError(f"no audio for {STUCK_S} s; look at it with: cosyd doctor")
+            if isinstance(message, State):
+                check_source(message, daemon.check)
             if not before_s and isinstance(message, State) and message.status == "listening":
                 before_s = daemon.usage().cpu_s
                 screen.note(f"listening: {message.device}, {message.rate_hz} Hz, {message.model}")
@@ -150,8 +153,6 @@ def _listen(client: Client, daemon: Daemon, screen: Screen, heard: Heard) -> flo
 
 
 def _ended(message: Message | None) -> bool:
-    if isinstance(message, State) and message.status == "failed":
-        raise CosydError(message.reason)
     return isinstance(message, State) and message.status == "ended"
 
 

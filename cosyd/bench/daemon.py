@@ -81,13 +81,15 @@ class Daemon:
         return self._process.pid
 
     def check(self) -> None:
-        """Raise CosydError with the daemon's own words when it has ended."""
+        """Raise CosydError with the daemon's own words and exit code when it has ended."""
         if self._process is not None and self._process.poll() is not None:
             words = self.log.read_text(errors="replace").strip().splitlines()
-            raise CosydError(
+            error = CosydError(
                 f"the daemon ended with exit code {self._process.returncode}: "
                 + (words[-1] if words else "it said nothing")
             )
+            error.exit_code = max(self._process.returncode, 1)  # type: ignore[misc]
+            raise error
 
     def usage(self) -> Usage:
         """Summed over the daemon and its workers."""

@@ -15,11 +15,10 @@ from rich.text import Text
 from cosyd.cli.captions import Captions
 from cosyd.cli.common import console, note, print_line
 from cosyd.cli.settings import load_config, pick_source
-from cosyd.client import AnyMessage, AsrFinal, Client, ControlClient, State
+from cosyd.client import AnyMessage, AsrFinal, Client, State
 from cosyd.config.load import Loaded
 from cosyd.config.schema import SourceConfig
-from cosyd.errors import ControlError, CosydError
-from cosyd.runtime.embedded import EmbeddedDaemon
+from cosyd.runtime.embedded import STOP_S, EmbeddedDaemon, check_source
 
 TOPICS = ("",)
 LEVEL_MS = 60  # a meter that looks continuous
@@ -98,22 +97,28 @@ def _follow(client: Client, daemon: EmbeddedDaemon, captions: Captions, show: _D
             daemon.check()
         else:
             _take(message, captions, show)
-        if isinstance(message, State) and message.status == "failed":
-            raise CosydError(message.reason)
-        if isinstance(message, State) and message.status == "ended":
-            ends_at = time.monotonic() + DRAIN_S
+        if isinstance(message, State):
+            check_source(message, daemon.check)
+            if message.status == "ended":
+                ends_at = time.monotonic() + DRAIN_S
         show.draw(captions)
 
 
 def _finish(client: Client, daemon: EmbeddedDaemon, captions: Captions, show: _Display) -> None:
     """After Ctrl-C: what was being said is still recognised. A second Ctrl-C does without."""
-    with suppress(KeyboardInterrupt, ControlError):
-        with ControlClient(daemon.control) as control:
-            control.request("shutdown", timeout_s=DRAIN_S)
-        while (message := client.receive(DRAIN_S)) is not None:
-            _take(message, captions, show)
+    deadline = time.monotonic() + STOP_S
+    with suppress(KeyboardInterrupt):
+        daemon.end()
+        while time.monotonic() < deadline:
+            ended = daemon.ended  # asked first: what it published before has arrived then
+            message = client.receive(TURN_S)
+            if message is not None:
+                _take(message, captions, show)
+            elif ended:
+                return
             if isinstance(message, State) and message.status == "stopped":
                 return
+            show.draw(captions)
 
 
 def _take(message: AnyMessage, captions: Captions, show: _Display) -> None:
