@@ -15,6 +15,7 @@ from cosyd.cli.meter import Meter
 from cosyd.client import DAEMON, AnyMessage, AsrFinal, AsrPartial, Device, Health, Level, State, Vad
 
 METER_COLUMNS = 32
+LINGER_S = 2.0  # of words after speech; the final is due a second after it with the usual settings
 NOTEWORTHY = ("warning", "error")
 _STATES = {
     "opening": "opening the device …",
@@ -39,8 +40,31 @@ class View:
     meter: Meter = field(default_factory=Meter)
     speaking: bool = False
     vad_prob: float = 0.0
+    utt: int = 0  # of the words
     stable: str = ""
     rest: str = ""
+    quiet_since: float | None = None
+
+    def vad(self, message: Vad, now: float) -> None:
+        self.vad_prob = message.prob
+        self.hear(message.event == "start", now)
+        if self.speaking and message.utt != self.utt:
+            self.clear()
+
+    def hear(self, speaking: bool, now: float) -> None:
+        if not speaking and self.speaking:
+            self.quiet_since = now
+        elif speaking:
+            self.quiet_since = None
+        self.speaking = speaking
+
+    def clear_stale(self, now: float) -> None:
+        """An utterance in which nothing was certain at last ends without a final; its words go, too."""
+        if self.quiet_since is not None and now - self.quiet_since >= LINGER_S:
+            self.clear()
+
+    def clear(self) -> None:
+        self.stable = self.rest = ""
 
     def draw(self) -> Group:
         """The meter with the speech indicator, and below it the words as they come."""
@@ -68,23 +92,25 @@ class Captions:
 
     def accept(self, message: AnyMessage, now: float) -> list[Text]:
         view = self.views.setdefault(message.source, View(message.source))
+        view.clear_stale(now)
         if isinstance(message, AsrFinal):
             return [self._final(view, message)]
         if isinstance(message, State):
-            return self._state(view, message)
+            return self._state(view, message, now)
         if isinstance(message, AsrPartial):
+            view.utt = message.utt
             view.stable, view.rest = message.stable, message.text[len(message.stable) :]
         elif isinstance(message, Level):
             view.meter.accept(max(message.rms_db), max(message.peak_db), now)
             view.vad_prob = message.vad_prob
         elif isinstance(message, Vad):
-            view.speaking, view.vad_prob = message.event == "start", message.prob
+            view.vad(message, now)
         elif isinstance(message, Device | Health):
             return _incident(message)
         return []
 
     def _final(self, view: View, final: AsrFinal) -> Text:
-        view.stable = view.rest = ""
+        view.clear()
         self.utterances += 1
         self.words += len(final.text.split())
         self.heard_s = max(self.heard_s, final.end)
@@ -96,8 +122,8 @@ class Captions:
             (f"  {final.latency_ms:.0f} ms", "dim"),
         )
 
-    def _state(self, view: View, state: State) -> list[Text]:
-        view.speaking = view.speaking and state.status == "listening"
+    def _state(self, view: View, state: State, now: float) -> list[Text]:
+        view.hear(view.speaking and state.status == "listening", now)
         if state.rate_hz:
             self.heard_s = max(self.heard_s, state.sample / state.rate_hz)
         changed = state.status != view.state

@@ -8,7 +8,7 @@ import time
 import pytest
 from rich.console import Console, RenderableType
 
-from cosyd.cli.captions import Captions
+from cosyd.cli.captions import LINGER_S, Captions
 from cosyd.cli.describe import clock, describe
 from cosyd.cli.meter import HOLD_S, LOWEST_DB, Meter, Meters, bar, complaints
 from cosyd.client import AsrFinal, AsrPartial, Device, Doa, Health, Level, State, Vad, Wake
@@ -66,6 +66,51 @@ def test_a_final_stays_and_empties_the_line(captions: Captions) -> None:
     (line,) = captions.accept(final("The quick brown fox."), 2.0)
     assert line.plain == "12:30:05  The quick brown fox.  80 ms"
     assert shown(captions.draw())[1].strip() == ""
+
+
+def level() -> Level:
+    return Level(source="mic", rms_db=(-80.0,), peak_db=(-70.0,))
+
+
+def words(captions: Captions) -> str:
+    return shown(captions.draw())[1].strip()
+
+
+def test_words_wait_for_their_final_and_go_if_none_comes(captions: Captions) -> None:
+    """An utterance whose last result is empty ends without one."""
+    captions.accept(Vad(source="mic", event="start", utt=1), 1.0)
+    captions.accept(partial("the", ""), 2.0)
+    captions.accept(Vad(source="mic", event="end", utt=1), 3.0)
+    captions.accept(level(), 3.0 + LINGER_S - 0.1)
+    assert words(captions) == "the"
+    captions.accept(level(), 3.0 + LINGER_S)
+    assert words(captions) == ""
+
+
+def test_words_stay_when_the_utterance_goes_on_after_a_pause(captions: Captions) -> None:
+    captions.accept(Vad(source="mic", event="start", utt=1), 1.0)
+    captions.accept(partial("the", ""), 2.0)
+    captions.accept(Vad(source="mic", event="end", utt=1), 3.0)
+    captions.accept(Vad(source="mic", event="start", utt=1), 3.5)
+    captions.accept(level(), 3.0 + 2 * LINGER_S)
+    assert words(captions) == "the"
+
+
+def test_words_without_a_final_go_when_the_next_utterance_begins(captions: Captions) -> None:
+    captions.accept(Vad(source="mic", event="start", utt=1), 1.0)
+    captions.accept(partial("the", ""), 2.0)
+    captions.accept(Vad(source="mic", event="end", utt=1), 3.0)
+    captions.accept(Vad(source="mic", event="start", utt=2), 3.2)
+    assert words(captions) == ""
+
+
+def test_words_without_a_final_go_when_the_device_is_lost(captions: Captions) -> None:
+    captions.accept(Vad(source="mic", event="start", utt=1), 1.0)
+    captions.accept(partial("the", ""), 2.0)
+    lost = State(source="mic", t_wall=T, status="lost", reason="unplugged")
+    captions.accept(lost, 3.0)
+    captions.accept(lost, 3.0 + LINGER_S)  # it is repeated
+    assert words(captions) == ""
 
 
 def test_with_several_sources_finals_name_theirs(captions: Captions) -> None:
