@@ -34,7 +34,11 @@ class SourceConfig(Section):
     """One source of audio. Sources are added, removed and changed live; a changed source is reopened."""
 
     name: Name = live("mic", "Name in topics and commands: lower-case letters, digits, - and _.")
-    type: Literal["portaudio", "pyaudio", "file", "pipe"] = live("portaudio", "Where the audio comes from.")
+    type: Literal["portaudio", "pyaudio", "file", "pipe"] = live(
+        "portaudio",
+        "Where the audio comes from: a device through PortAudio, whose C callback writes the ring, or through "
+        "PyAudio, whose blocks a Python thread copies; a recording; raw PCM from a pipe.",
+    )
     device: str | int | None = live(
         None,
         "portaudio/pyaudio: index, exact name or part of the name of the device; null is the default input.",
