@@ -36,8 +36,8 @@ class SourceConfig(Section):
     name: Name = live("mic", "Name in topics and commands: lower-case letters, digits, - and _.")
     type: Literal["portaudio", "pyaudio", "file", "pipe"] = live(
         "portaudio",
-        "Where the audio comes from: a device through PortAudio, whose C callback writes the ring, or through "
-        "PyAudio, whose blocks a Python thread copies; a recording; raw PCM from a pipe.",
+        "Where the audio comes from: a device through PortAudio, whose C callback writes the ring, or "
+        "through PyAudio, whose blocks a Python thread copies; a recording; raw PCM from a pipe.",
     )
     device: str | int | None = live(
         None,
