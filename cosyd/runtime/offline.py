@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+import uuid
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,17 +77,22 @@ class _Transcriber:
         self._file = Path()
         self._on_final: OnFinal | None = None
         self._drained = False
+        self._realtime = False
         self._seq = 0
+        self._boot = uuid.uuid4().hex[:12]
 
     def run(self, file: Path, realtime: bool, on_final: OnFinal, on_progress: OnProgress | None) -> None:
         source = SourceConfig(name=SOURCE, type="file", path=str(file), realtime=realtime)
         self._file, self._on_final, self._drained = file, on_final, False
+        self._realtime = realtime
         record = self._board.add(source)
         with _Player(source) as player:
             opened = player.opened()
             checkpoint = Checkpoint(sample=opened.sample, utt=record.checkpoint.utt)
             self.pipeline.add_source(source, player.ring_path, checkpoint, muted=False)
-            while not self._drained and not player.failed:
+            self.pipeline.turn(TURN_S)  # attaches to the ring, which holds from now on what the player writes
+            player.go()
+            while not self._drained:  # also after an error: it closes the ring
                 self.pipeline.turn(TURN_S)
                 if on_progress:
                     on_progress(file, self.pipeline.progress().sources[SOURCE].audio_s)
@@ -100,7 +107,20 @@ class _Transcriber:
     def _published(self, message: Message) -> None:
         if isinstance(message, AsrFinal) and self._on_final:
             self._seq += 1
-            self._on_final(self._file, msgspec.structs.replace(message, seq=self._seq, n=self._seq))
+            self._on_final(self._file, self._stamped(message))
+
+    def _stamped(self, final: AsrFinal) -> AsrFinal:
+        """With what a publisher adds. There is no journal, so ``kept`` stays 0."""
+        return msgspec.structs.replace(
+            final,
+            seq=self._seq,
+            n=self._seq,
+            boot=self._boot,
+            t_wall=time.time(),
+            t_mono_ns=time.monotonic_ns(),
+            # A file that is read as fast as it can be was not spoken just now: nobody has waited.
+            latency_ms=final.latency_ms if self._realtime else 0.0,
+        )
 
 
 def _nobody_asks(source: str) -> None:
@@ -110,7 +130,7 @@ def _nobody_asks(source: str) -> None:
 class _Player:
     """A file source that runs on a thread of this process. Its error is raised when the player closes.
 
-    The ring is there until then.
+    Once opened, it waits for ``go``: an error takes the ring from its path, so a reader must have it before.
     """
 
     def __init__(self, source: SourceConfig) -> None:
@@ -118,13 +138,10 @@ class _Player:
         self._source = source
         self._stop = threading.Event()
         self._first = threading.Event()
+        self._go = threading.Event()
         self._opened: DeviceOpened | None = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="player")
-
-    @property
-    def failed(self) -> bool:
-        return self._error is not None
 
     def opened(self) -> DeviceOpened:
         """Wait until the file is open. Raises AudioError when it cannot be."""
@@ -134,12 +151,17 @@ class _Player:
         assert self._opened is not None
         return self._opened
 
+    def go(self) -> None:
+        """The ring is being read: play."""
+        self._go.set()
+
     def __enter__(self) -> _Player:
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self._stop.set()
+        self._go.set()
         self._thread.join()
         remove_ring(self.ring_path)
         if self._error and kind is None:
@@ -159,3 +181,4 @@ class _Player:
         if isinstance(event, DeviceOpened):
             self._opened = event
             self._first.set()
+            self._go.wait()
