@@ -3,7 +3,7 @@
 Finals and speculative finals come first, in the order in which their results are needed; they are never
 dropped, and whoever submits one more than ``FINALS_LIMIT`` waits. Partials come when nothing else waits. One
 a source is kept, a newer one takes its place. Partials and speculations of one source together get
-``PARTIAL_SHARE`` of the time: after one that took 60 ms the next partial begins 240 ms later at the earliest,
+``PARTIAL_SHARE`` of the time: after one that took 60 ms the next partial begins 340 ms later at the earliest,
 so that long utterances, whose partials cost more, get them less often instead of more of the processor.
 """
 
@@ -27,7 +27,9 @@ log = logging.getLogger(__name__)
 
 FINALS_LIMIT = 32  # a final costs up to 1 s: half a minute behind, more would only be later still
 RESULTS_LIMIT = 256  # results that the owner has not fetched; it is far behind then, and decoding waits
-PARTIAL_SHARE = 0.2  # of the wall time, per source; finals and the front end come on top
+# Of the wall time, per source; finals and the front end come on top. With it one stream stays below 30 % of a
+# core also where that core is slow: there partials come less often than asr.partial_ms asks for.
+PARTIAL_SHARE = 0.15
 FINAL_ATTEMPTS = 2
 
 
