@@ -14,7 +14,7 @@ from cosyd.config.reload import Changes
 from cosyd.config.schema import Config, SourceConfig
 from cosyd.runtime.board import Board, SourceRecord
 from cosyd.runtime.capture_supervisor import CaptureSupervisor
-from cosyd.runtime.ipc import Failed, Reconfigure, SetMuted, SourceClosing
+from cosyd.runtime.ipc import Failed, Reconfigure, SetMuted
 from cosyd.runtime.metrics import Metrics
 from cosyd.runtime.recognition_supervisor import RecognitionSupervisor
 from cosyd.runtime.supervision import Patience, SupervisedWorker
@@ -54,8 +54,7 @@ class Fleet:
 
     async def stop(self) -> None:
         """Close the devices, then recognise what is left, then end the recogniser."""
-        for record in self._board.records.values():
-            self.recognition.send(SourceClosing(record.name))
+        await asyncio.gather(*(self.recognition.expect_close(name) for name in self._board.records))
         await asyncio.gather(*(worker.stop() for worker in self.capture.workers))
         await self.recognition.worker.stop()
         for record in self._board.records.values():
@@ -126,7 +125,7 @@ class Fleet:
     async def _remove(self, name: str) -> None:
         record = self._board.records[name]
         await self.recognition.available()
-        self.recognition.send(SourceClosing(name))
+        await self.recognition.expect_close(name)
         if record.worker:
             await record.worker.stop()
         await self.recognition.forget(name)

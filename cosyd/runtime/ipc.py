@@ -98,6 +98,13 @@ class Drained:
 
 
 @dataclass(frozen=True)
+class CloseExpected:
+    """The end of the source's ring will not be taken for the end of its stream."""
+
+    source: str
+
+
+@dataclass(frozen=True)
 class Removed:
     """All of a source that was removed is published; nothing of it follows."""
 
@@ -160,7 +167,10 @@ class AddSource:
 
 @dataclass(frozen=True)
 class SourceClosing:
-    """The source is about to be closed by us: the end of its ring is no end of the stream."""
+    """The source is about to be closed by us: the end of its ring is no end of the stream.
+
+    Answered by ``CloseExpected``; the device is closed only then.
+    """
 
     source: str
 
@@ -181,6 +191,7 @@ FromWorker = (
     | Heard
     | GapSeen
     | Drained
+    | CloseExpected
     | Removed
     | Notice
     | CaptureEvent

@@ -19,6 +19,7 @@ from cosyd.frontend.front_end import FrontEnd
 from cosyd.ring import Block
 from cosyd.runtime.feed import Feed
 from cosyd.runtime.ipc import (
+    CloseExpected,
     Drained,
     FromWorker,
     GapSeen,
@@ -101,6 +102,7 @@ class Pipeline:
         feed = self._feeds.get(name)
         if feed:
             feed.end_reason = "shutdown"
+        self._emit(CloseExpected(name))
 
     def reconfigure(self, config: Config) -> None:
         """Apply live keys; open utterances live on."""

@@ -20,6 +20,7 @@ from cosyd.runtime import recognition_worker
 from cosyd.runtime.board import Board, SourceRecord
 from cosyd.runtime.ipc import (
     AddSource,
+    CloseExpected,
     Drained,
     Failed,
     FromWorker,
@@ -31,6 +32,7 @@ from cosyd.runtime.ipc import (
     Recognized,
     Removed,
     RemoveSource,
+    SourceClosing,
     SourceLost,
     ToWorker,
 )
@@ -63,7 +65,7 @@ class RecognitionSupervisor:
         self._patience = patience
         self._on_ready = on_ready
         self._on_fatal = on_fatal
-        self._removals: dict[str, asyncio.Event] = {}
+        self._awaited: dict[FromWorker, asyncio.Event] = {}
         self.worker = SupervisedWorker(
             "recognition", recognition_worker.main, self._arguments, self._received, self._entered, patience
         )
@@ -99,13 +101,25 @@ class RecognitionSupervisor:
         """Have the recogniser publish what is open of the source, and forget it."""
         if self.worker.state not in (WorkerState.STARTING, WorkerState.RUNNING):
             return  # its successor will not be told of the source
-        removed = self._removals[name] = asyncio.Event()
-        self.send(RemoveSource(name))
-        try:
-            await asyncio.wait_for(removed.wait(), self._patience.stop_s)
-        except asyncio.TimeoutError:
+        if not await self._ask(RemoveSource(name), Removed(name)):
             log.warning("%s: the recogniser did not let go of it in time", name)
-        del self._removals[name]
+
+    async def expect_close(self, name: str) -> None:
+        """Tell the recogniser that we close the source, and wait until it knows."""
+        if self.running:
+            await self._ask(SourceClosing(name), CloseExpected(name))
+
+    async def _ask(self, question: ToWorker, answer: FromWorker) -> bool:
+        """Send a command and wait for its answer; False: none came within the patience for a stop."""
+        answered = self._awaited[answer] = asyncio.Event()
+        self.send(question)
+        try:
+            await asyncio.wait_for(answered.wait(), self._patience.stop_s)
+        except asyncio.TimeoutError:
+            return False
+        finally:
+            del self._awaited[answer]
+        return True
 
     def _arguments(self) -> tuple[Any, ...]:
         records = self._board.records.values()
@@ -137,8 +151,9 @@ class RecognitionSupervisor:
         elif isinstance(message, Notice):
             health = message.health
             self._board.health(message.source, health.code, health.severity, health.message, **health.details)
-        elif isinstance(message, Removed) and message.source in self._removals:
-            self._removals[message.source].set()
+        elif isinstance(message, Removed | CloseExpected):
+            if message in self._awaited:
+                self._awaited[message].set()
         elif isinstance(message, Recognized | Heard | GapSeen | Drained):
             self._about_source(message)
 
