@@ -149,10 +149,9 @@ class SetMuted:
 
 @dataclass(frozen=True)
 class SourceLost:
-    """The device of a source went away at ``sample``: close the utterance that is open there."""
+    """The device of a source went away: close what is open where its audio ends."""
 
     source: str
-    sample: int
 
 
 @dataclass(frozen=True)

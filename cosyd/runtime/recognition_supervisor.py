@@ -89,7 +89,7 @@ class RecognitionSupervisor:
 
     def lose(self, record: SourceRecord) -> None:
         """Its device went away: what is open ends there."""
-        self.send(SourceLost(record.name, record.sample))
+        self.send(SourceLost(record.name))
 
     async def available(self) -> None:
         """Wait while it is being started again: a source has to be closed by one who can publish the rest."""

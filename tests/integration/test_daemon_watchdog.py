@@ -96,3 +96,5 @@ def test_sighup_tells_of_reloading(manager, talk):
         manager.until("RELOADING=1")
         while "READY=1" not in manager.lines[before:]:
             manager.listen(0.1)
+    told = manager.lines[before:]
+    assert told.index("RELOADING=1") < told.index("READY=1")
