@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from cosyd.config.schema import Config, SourceConfig
+from cosyd.config import arrays
+from cosyd.config.schema import ArrayConfig, Config, SourceConfig
 from cosyd.config.tree import Key
+
+MOST_MICROPHONES = 32  # channels that a source has at most
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,33 @@ def _source(index: int, source: SourceConfig) -> Iterator[Finding]:
         yield finding("type pipe needs rate_hz: raw samples do not tell it", "rate_hz", "type")
     if source.channel_map is not None:
         yield from _channel_map(index, source)
+    if source.array is not None:
+        yield from _array(index, source, source.array)
+
+
+def _array(index: int, source: SourceConfig, array: ArrayConfig) -> Iterator[Finding]:
+    def finding(what: str, *names: str) -> Finding:
+        return Finding(tuple(("sources", index, "array", name) for name in names), what)
+
+    if array.geometry == "free" and not array.positions_m:
+        yield finding("geometry free needs the positions of the microphones", "positions_m", "geometry")
+        return
+    if array.geometry != "free" and array.positions_m is not None:
+        yield finding(
+            f"geometry {array.geometry} has its own; write geometry: free", "positions_m", "geometry"
+        )
+        return
+    positions = array.positions_m or arrays.PRESETS[array.geometry].positions
+    if not 2 <= len(positions) <= MOST_MICROPHONES:
+        yield finding(f"an array has 2 to {MOST_MICROPHONES} microphones", "positions_m")
+    for what in arrays.faults_of_positions(positions):
+        yield finding(what, "positions_m")
+    channels, references = arrays.channels_of(array)
+    for what in arrays.faults_of_channels(channels, references, len(positions), source.channels):
+        yield finding(what, "channels", "reference_channels", "geometry")
+    names = [zone.name for zone in array.zones]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield finding(f"a second zone named {name!r}", "zones")
 
 
 def _channel_map(index: int, source: SourceConfig) -> Iterator[Finding]:

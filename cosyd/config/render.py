@@ -21,6 +21,9 @@ _UNITS = {
     "_h": "hours",
     "_hz": "Hz",
     "_mb": "MB",
+    "_deg": "degrees",
+    "_db": "dB",
+    "_m": "metres",
 }
 # Words that other YAML readers, of version 1.1, take for something else than text.
 _AMBIGUOUS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"])
@@ -108,7 +111,28 @@ def reference() -> str:
             for key, field in section.model_fields.items()
         ]
         parts.append(heading + table + "\n".join(rows) + "\n")
-    return "\n".join(parts)
+        parts += [
+            _inner_reference(name, key, field.annotation) for key, field in section.model_fields.items()
+        ]
+    return "\n".join(part for part in parts if part)
+
+
+def _inner_reference(path: str, name: str, annotation: Any) -> str:
+    """The tables of a section within a section, and of those within it; empty for a plain value."""
+    section = section_of(annotation)
+    if section is None:
+        return ""
+    path = f"{path}.{name}"
+    table = (
+        f"### {path}\n\n{_sentence(section)}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n"
+    )
+    rows = [
+        f"| `{key}` | `{scalar(field.default)}` | {'; '.join(allowed(key, field))} "
+        f"| {str(field.description).replace('|', '/')} |"
+        for key, field in section.model_fields.items()
+    ]
+    inner = (_inner_reference(path, key, field.annotation) for key, field in section.model_fields.items())
+    return "\n".join([table + "\n".join(rows) + "\n", *(part for part in inner if part)])
 
 
 def json_schema() -> dict[str, Any]:

@@ -30,6 +30,50 @@ class Section(BaseModel):
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 
 
+class ZoneConfig(Section):
+    """A sector around the array."""
+
+    name: Name = live("zone", "Name in messages.")
+    from_deg: float = live(0.0, "Where the sector begins; it goes counter-clockwise.", ge=-360, le=360)
+    to_deg: float = live(360.0, "Where it ends.", ge=-360, le=360)
+    listen: bool = live(True, "true: listen into it; false: whatever comes from there is to be ignored.")
+
+
+class ArrayConfig(Section):
+    """A source's microphone array: where its microphones are, and what to make of that."""
+
+    geometry: Literal["respeaker-4", "respeaker-6", "linear-4", "uma-8", "xmos-7", "square-4", "free"] = live(
+        "free", "A known device or arrangement, or free: as positions_m says."
+    )
+    positions_m: tuple[tuple[float, ...], ...] | None = live(
+        None, "geometry free: x, y and z (0 where left out) of each microphone, in metres; at most 32."
+    )
+    channels: tuple[int, ...] | None = live(
+        None, "Which channel (from 0) each microphone is; null is the geometry's own, or 0, 1, 2, ..."
+    )
+    reference_channels: tuple[int, ...] | None = live(
+        None, "Channels that carry what the device plays; null is the geometry's own, [] none."
+    )
+    orientation_deg: float = live(
+        0.0, "Where the device's +x points in the room; directions are given in the room.", ge=-360, le=360
+    )
+    beamformer: Literal["off", "delay-sum", "superdirective", "mvdr", "gsc"] = live(
+        "mvdr",
+        "What the recogniser hears: the first microphone; a plain beam; the sharpest fixed beam; a beam that "
+        "adapts to the noise around, told from speech by the denoiser; the same as a sidelobe canceller.",
+    )
+    steer: Literal["track", "fixed"] = live("track", "The beam follows who speaks, or stays at azimuth_deg.")
+    azimuth_deg: float = live(0.0, "steer fixed: where to, in the room.", ge=-360, le=360)
+    elevation_deg: float = live(0.0, "steer fixed: how far above the array's plane.", ge=-90, le=90)
+    loading_db: float = live(
+        -20.0, "Diagonal loading of the sharp beams: higher is more robust and less sharp.", ge=-60, le=20
+    )
+    zones: tuple[ZoneConfig, ...] = live((), "Sectors to listen to or to ignore; none is all around.")
+    doa: Literal["off", "2d", "3d"] = live("2d", "Find where voices come from, in the plane or in space.")
+    doa_ms: int = live(100, "Pause between doa messages of one voice.", ge=16, le=10_000)
+    talkers: int = live(4, "Most voices followed at a time.", ge=1, le=8)
+
+
 class SourceConfig(Section):
     """One source of audio. Sources are added, removed and changed live; a changed source is reopened."""
 
@@ -57,6 +101,10 @@ class SourceConfig(Section):
         None, "Which channels (from 0) the recogniser hears; null is all of them."
     )
     mix: Literal["first", "mean"] = live("mean", "How the mapped channels become one.")
+    array: ArrayConfig | None = live(
+        None,
+        "The channels are a microphone array (see docs/array.md); takes the place of channel_map and mix.",
+    )
     realtime: bool = live(True, "file: at the recording's pace; false: as fast as it can be processed.")
     loop: bool = live(False, "file: start over at the end.")
     buffer_s: float = live(30.0, "Seconds of audio that the ring keeps.", ge=2, le=600)

@@ -16,7 +16,18 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "cosyd"
 
 BASE = {"errors", "spec", "types", "version"}
-WORKERS = BASE | {"config", "models", "ring", "capture", "frontend", "gpu", "asr", "publish"}
+WORKERS = BASE | {
+    "config",
+    "models",
+    "engine",
+    "ring",
+    "capture",
+    "array",
+    "frontend",
+    "gpu",
+    "asr",
+    "publish",
+}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "spec": set(),
@@ -24,11 +35,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "config": BASE,
     "models": BASE | {"config"},
+    "engine": BASE | {"config", "models"},
     "ring": BASE,
     "capture": BASE | {"config", "ring"},
-    "frontend": BASE | {"config", "models"},
-    "gpu": BASE | {"config", "models", "frontend"},
-    "asr": BASE | {"config", "models"},
+    "array": BASE | {"config"},
+    "frontend": BASE | {"config", "models", "engine", "array"},
+    "gpu": BASE | {"config", "models", "engine", "frontend"},
+    "asr": BASE | {"config", "models", "engine"},
     "publish": BASE | {"config"},
     "client": BASE | {"publish"},
     "runtime": WORKERS,
@@ -51,7 +64,8 @@ OWNERS: dict[str, set[str]] = {
     "soundfile": {"capture/file.py"},
     "systemd": {"runtime/systemd.py"},
     "pycuda": {"gpu"},
-    "tensorrt": {"gpu"},
+    "tensorrt": {"engine"},
+    "tensorrt_rtx_bindings": {"engine"},
     "prometheus_client": {"runtime"},
     "rich": {"cli", "demo.py"},
     "watchfiles": {"config"},

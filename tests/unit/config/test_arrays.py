@@ -1,0 +1,105 @@
+"""Faults of a microphone array's description are named, all at once, at their line."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from cosyd.config import arrays
+from cosyd.config.load import load, named_files
+from cosyd.config.schema import ArrayConfig
+from cosyd.errors import ConfigError
+
+
+def problems(folder: Path, array: str) -> list[str]:
+    file = folder / "cosyd.yaml"
+    file.write_text(f"sources:\n  - name: mic\n    channels: 6\n    array:\n{array}")
+    try:
+        load(named_files([file]), environ={})
+    except ConfigError as error:
+        return [line.removeprefix(str(file)) for line in error.problems]
+    return []
+
+
+@pytest.mark.parametrize("name", arrays.PRESETS)
+def test_presets_are_possible(name: str) -> None:
+    preset = arrays.PRESETS[name]
+    assert list(arrays.faults_of_positions(preset.positions)) == []
+    assert not list(
+        arrays.faults_of_channels(preset.channels, preset.references, len(preset.positions), None)
+    )
+    assert arrays.positions_of(ArrayConfig(geometry=name)) == preset.positions  # type: ignore[arg-type]
+
+
+def test_known_devices() -> None:
+    """The coordinates that ODAS ships for these devices, to the millimetre."""
+    respeaker = [(-0.032, 0), (0, -0.032), (0.032, 0), (0, 0.032)]
+    for ours, theirs in zip(arrays.PRESETS["respeaker-4"].positions, respeaker, strict=True):
+        assert math.dist(ours[:2], theirs) < 1e-3
+    six = [
+        (-0.0232, 0.0401),
+        (-0.0463, 0),
+        (-0.0232, -0.0401),
+        (0.0232, -0.0401),
+        (0.0463, 0),
+        (0.0232, 0.0401),
+    ]
+    for ours, theirs in zip(arrays.PRESETS["respeaker-6"].positions, six, strict=True):
+        assert math.dist(ours[:2], theirs) < 1e-3
+    uma = [
+        (0, 0),
+        (0, 0.043),
+        (0.037, 0.021),
+        (0.037, -0.021),
+        (0, -0.043),
+        (-0.037, -0.021),
+        (-0.037, 0.021),
+    ]
+    for ours, theirs in zip(arrays.PRESETS["uma-8"].positions, uma, strict=True):
+        assert math.dist(ours[:2], theirs) < 1e-3
+
+
+def test_aliasing_limit_is_half_a_wave_between_neighbours() -> None:
+    assert arrays.aliasing_hz(arrays.PRESETS["linear-4"].positions) == pytest.approx(343 / 0.066)
+    assert arrays.aliasing_hz([(0, 0, 0), (0.1, 0, 0)]) == pytest.approx(1715)
+
+
+def test_a_sound_array_has_no_faults(tmp_path: Path) -> None:
+    assert problems(tmp_path, "      geometry: respeaker-4\n") == []
+    assert problems(tmp_path, "      positions_m: [[0, 0], [0.05, 0, 0.01]]\n") == []
+
+
+def test_every_fault_is_named_at_its_line(tmp_path: Path) -> None:
+    text = (
+        "      positions_m: [[0, 0], [0.05, 0], [0.05, 0, 0], [40, 0]]\n"
+        "      channels: [0, 1, 1, 7]\n      reference_channels: [0]\n"
+    )
+    assert problems(tmp_path, text) == [
+        ":5: sources.mic.array.positions_m: microphone 3 is 40 m from the origin, at most 2 m are possible; "
+        "coordinates are in metres",
+        ":5: sources.mic.array.positions_m: microphones 1 and 2 are in the same place",
+        ":6: sources.mic.array.channels: channel 0 is used twice",
+        ":6: sources.mic.array.channels: channel 1 is used twice",
+        ":6: sources.mic.array.channels: no channel 7: they are 0 to 5",
+    ]
+
+
+def test_a_map_out_of_the_device_s_range_is_named_where_it_stands(tmp_path: Path) -> None:
+    assert problems(tmp_path, "      geometry: uma-8\n") == [
+        ":5: sources.mic.array.channels: no channel 6: they are 0 to 5"
+    ]
+
+
+def test_geometry_and_positions_exclude_each_other(tmp_path: Path) -> None:
+    assert (
+        "has its own" in problems(tmp_path, "      geometry: uma-8\n      positions_m: [[0, 0], [1, 0]]\n")[0]
+    )
+    assert "needs the positions" in problems(tmp_path, "      doa: 2d\n")[0]
+    assert "2 to 32 microphones" in problems(tmp_path, "      positions_m: [[0, 0]]\n")[0]
+
+
+def test_zones_have_names_of_their_own(tmp_path: Path) -> None:
+    zones = "      geometry: square-4\n      zones: [{name: tv}, {name: tv, listen: false}]\n"
+    assert problems(tmp_path, zones) == [":6: sources.mic.array.zones: a second zone named 'tv'"]
