@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,30 @@ class Network:
         except self._errors as error:
             raise InferenceError(self._describe(feeds, error)) from error
 
+    def run_bound(self, binding: Any, *, wait: bool = True) -> None:
+        """A step over an IOBinding of ``session``. Without ``wait`` it is only enqueued, on CUDA."""
+        try:
+            self.session.run_with_iobinding(binding, None if wait else _enqueue_only())
+        except self._errors as error:
+            raise InferenceError(f"{self.name} failed on {self.device}: {_first_line(error)}") from error
+
     def _describe(self, feeds: Mapping[str, Array], error: Exception) -> str:
         shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in feeds.items())
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        return f"{self.name} failed on {self.device} with {shapes}: {reason}"
+        return f"{self.name} failed on {self.device} with {shapes}: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+@lru_cache(maxsize=1)
+def _enqueue_only() -> Any:
+    """Run options without which ONNX Runtime waits for the device after each run."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+    options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+    return options
 
 
 def _options(threads: int, arena: bool) -> Any:
@@ -100,6 +121,7 @@ def open_session(
     try:
         session = onnxruntime.InferenceSession(source, _options(threads, arena), providers=list(providers))
     except errors as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ModelDamaged(f"{label}: cannot be loaded: {reason}; run: cosyd models verify") from error
+        raise ModelDamaged(
+            f"{label}: cannot be loaded: {_first_line(error)}; run: cosyd models verify"
+        ) from error
     return Network(label, session, errors)

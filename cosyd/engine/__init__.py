@@ -1,0 +1,1 @@
+"""Networks behind one interface: TensorRT, ONNX Runtime on CUDA and on the CPU. Importing this loads none."""

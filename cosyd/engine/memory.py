@@ -1,0 +1,99 @@
+"""Memory that a network works on: plain addresses, the same on the host and on a GPU.
+
+An engine on the CPU works on host memory, one on a GPU on device memory; who binds buffers asks the engine's
+``memory`` for them and need not know which it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """``nbytes`` of memory at ``address``. ``owner`` keeps it alive as long as the buffer is referred to."""
+
+    address: int
+    nbytes: int
+    owner: object = field(default=None, repr=False, compare=False)
+
+
+class Memory(Protocol):
+    """Where buffers come from. ``stream`` is a CUstream as an integer; memory of the host ignores it."""
+
+    @property
+    def device(self) -> str:
+        """``cpu`` or ``cuda``."""
+        ...
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Zeroed memory, given back when the buffer is no longer referred to. Raises GpuError when full."""
+        ...
+
+    def write(self, buffer: Buffer, values: Array, stream: int = 0) -> None:
+        """Copy from the host to the beginning of the buffer."""
+        ...
+
+    def read(self, buffer: Buffer, shape: tuple[int, ...], dtype: DTypeLike, stream: int = 0) -> Array:
+        """Copy to the host, after all that was enqueued on the stream before."""
+        ...
+
+    def copy(self, target: Buffer, source: Buffer, nbytes: int, stream: int = 0) -> None:
+        """Within this memory."""
+        ...
+
+    def synchronize(self, stream: int = 0) -> None:
+        """Wait for all that was enqueued."""
+        ...
+
+
+ALIGNMENT = 256  # what CUDA's allocators give, and enough for any vector unit of a CPU
+
+
+class HostMemory:
+    """The machine's own memory."""
+
+    device = "cpu"
+
+    def allocate(self, nbytes: int) -> Buffer:
+        block = np.zeros(nbytes + ALIGNMENT, np.uint8)
+        skip = -block.ctypes.data % ALIGNMENT
+        return Buffer(block.ctypes.data + skip, nbytes, block)
+
+    def write(self, buffer: Buffer, values: Array, stream: int = 0) -> None:
+        view_of(buffer, values.shape, values.dtype)[...] = values
+
+    def read(self, buffer: Buffer, shape: tuple[int, ...], dtype: DTypeLike, stream: int = 0) -> Array:
+        return view_of(buffer, shape, dtype).copy()
+
+    def copy(self, target: Buffer, source: Buffer, nbytes: int, stream: int = 0) -> None:
+        view_of(target, (nbytes,), np.uint8)[...] = view_of(source, (nbytes,), np.uint8)
+
+    def synchronize(self, stream: int = 0) -> None:
+        """Everything here is done when the call returns."""
+
+
+def buffer_of(values: Array) -> Buffer:
+    """A host array as a buffer, without a copy; it must be contiguous."""
+    if not values.flags.c_contiguous:
+        raise ValueError(f"an array of shape {values.shape} with strides {values.strides} cannot be bound")
+    return Buffer(values.ctypes.data, values.nbytes, values)
+
+
+def view_of(buffer: Buffer, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """A host buffer as an array, without a copy; alive as long as the buffer's owner."""
+    kind = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    if size > buffer.nbytes:
+        raise ValueError(f"{size} bytes of a buffer of {buffer.nbytes}")
+    raw = (ctypes.c_uint8 * size).from_address(buffer.address)
+    raw._owner = buffer.owner  # type: ignore[attr-defined]
+    view: Array = np.ctypeslib.as_array(raw).view(kind).reshape(shape)
+    return view

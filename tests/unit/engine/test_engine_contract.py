@@ -1,0 +1,188 @@
+"""One body for every engine that the machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import engine_networks as networks
+import numpy as np
+import pytest
+
+from cosyd.engine.memory import Buffer
+from cosyd.engine.ort import open_ort_cpu
+from cosyd.engine.protocol import Engine, Execution
+from cosyd.errors import InferenceError, ModelDamaged
+
+LARGEST = 8
+TOLERANCE = 1e-5  # float32 against float64, a few dozen additions
+
+
+@pytest.fixture(scope="module")
+def network() -> networks.Recurrent:
+    return networks.Recurrent()
+
+
+@pytest.fixture
+def engine(network: networks.Recurrent) -> Iterator[Engine]:
+    with open_ort_cpu(network.build(kind="test"), name="test network") as opened:
+        yield opened
+
+
+def prepare(engine: Engine, sizes: dict[str, int]) -> tuple[Execution, Buffer, Buffer]:
+    """States and buffers for the largest batch."""
+    step = engine.execution()
+    for source, target in networks.Recurrent.states.items():
+        step.state(source, target, **sizes)
+    x = engine.memory.allocate(sizes["N"] * networks.FEATURES * 4)
+    y = engine.memory.allocate(sizes["N"] * networks.UNITS * 4)
+    step.bind("x", x)
+    step.bind("y", y)
+    return step, x, y
+
+
+def random_x(rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
+    return rng.standard_normal((n, networks.FEATURES)).astype(np.float32)
+
+
+def test_lists_tensors_and_metadata(engine: Engine) -> None:
+    assert [str(spec) for spec in engine.inputs] == [
+        "float32[N, 6]",
+        "float32[N, 4]",
+        "float32[2, N, 4]",
+        "int64[N]",
+    ]
+    assert [spec.name for spec in engine.outputs] == ["y", "h_out", "k_out", "seen_out"]
+    assert engine.metadata == {"kind": "test"}
+
+
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_run_equals_the_reference(engine: Engine, network: networks.Recurrent, n: int) -> None:
+    rng = np.random.default_rng(n)
+    feeds = {"x": random_x(rng, n), **network.zeros(n)}
+    for _ in range(5):
+        expected, got = network.step(feeds), engine.run(feeds)
+        assert got.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_allclose(got[name], value, atol=TOLERANCE, err_msg=name)
+        feeds = {"x": random_x(rng, n), **{a: got[b] for a, b in network.states.items()}}
+
+
+def test_run_gives_only_what_is_asked_for(engine: Engine, network: networks.Recurrent) -> None:
+    feeds = {"x": np.ones((1, networks.FEATURES), np.float32), **network.zeros(1)}
+    assert list(engine.run(feeds, ["y"])) == ["y"]
+
+
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_states_change_places_over_steps(engine: Engine, network: networks.Recurrent, n: int) -> None:
+    rng = np.random.default_rng(n)
+    feeds = network.zeros(n)
+    step, x, y = prepare(engine, {"N": LARGEST})
+    with step:
+        step.resize(N=n)
+        for _ in range(50):
+            values = random_x(rng, n)
+            expected = network.step({"x": values, **feeds})
+            feeds = {a: expected[b] for a, b in network.states.items()}
+            engine.memory.write(x, values)
+            step.enqueue()
+            got = engine.memory.read(y, (n, networks.UNITS), np.float32)
+            np.testing.assert_allclose(got, expected["y"], atol=TOLERANCE)
+        seen = engine.memory.read(step.buffer("seen"), (n,), np.int64)
+        assert seen.tolist() == [50] * n
+
+
+def test_a_state_is_swapped_not_copied(engine: Engine) -> None:
+    step, _, _ = prepare(engine, {"N": 2})
+    with step:
+        step.resize(N=2)
+        first = step.buffer("h"), step.buffer("h_out")
+        step.enqueue()
+        assert (step.buffer("h"), step.buffer("h_out")) == first[::-1]
+        step.enqueue()
+        assert (step.buffer("h"), step.buffer("h_out")) == first
+
+
+def test_the_batch_may_change_between_steps(engine: Engine, network: networks.Recurrent) -> None:
+    """With the states written anew, as whoever gathers rows does."""
+    rng = np.random.default_rng(0)
+    step, x, y = prepare(engine, {"N": LARGEST})
+    with step:
+        for n in (1, 8, 3, 3, 7, 1):
+            step.resize(N=n)
+            values, states = random_x(rng, n), network.zeros(n)
+            states["h"] += rng.standard_normal(states["h"].shape).astype(np.float32)
+            engine.memory.write(x, values)
+            for name, value in states.items():
+                engine.memory.write(step.buffer(name), value)
+            step.enqueue()
+            got = engine.memory.read(y, (n, networks.UNITS), np.float32)
+            np.testing.assert_allclose(got, network.step({"x": values, **states})["y"], atol=TOLERANCE)
+
+
+def test_two_executions_do_not_know_each_other(engine: Engine, network: networks.Recurrent) -> None:
+    (one, x1, y1), (two, x2, y2) = prepare(engine, {"N": 1}), prepare(engine, {"N": 1})
+    with one, two:
+        values = np.ones((1, networks.FEATURES), np.float32)
+        for step, x in ((one, x1), (two, x2)):
+            step.resize(N=1)
+            engine.memory.write(x, values)
+        for _ in range(3):
+            one.enqueue()
+        two.enqueue()
+        first = network.step({"x": values, **network.zeros(1)})["y"]
+        np.testing.assert_allclose(engine.memory.read(y2, first.shape, np.float32), first, atol=TOLERANCE)
+        assert engine.memory.read(one.buffer("seen"), (1,), np.int64)[0] == 3
+        assert not np.allclose(engine.memory.read(y1, first.shape, np.float32), first)
+
+
+def test_wrong_feeds_are_told_in_one_line(engine: Engine, network: networks.Recurrent) -> None:
+    good = {"x": np.ones((2, networks.FEATURES), np.float32), **network.zeros(2)}
+    cases = {
+        "missing x": {k: v for k, v in good.items() if k != "x"},
+        "unknown z": {**good, "z": good["x"]},
+        "x is float64": {**good, "x": good["x"].astype(float)},
+        r"x is float32\[2, 5\]": {**good, "x": good["x"][:, :5]},
+    }
+    for message, feeds in cases.items():
+        with pytest.raises(InferenceError, match=message) as caught:
+            engine.run(feeds)
+        assert "\n" not in str(caught.value)
+
+
+def test_wrong_bindings_are_told(engine: Engine) -> None:
+    step, x, _ = prepare(engine, {"N": 2})
+    with step:
+        for message, action in {
+            "no tensor 'z'": lambda: step.bind("z", x),
+            "no free axis T": lambda: step.resize(T=1),
+            "its buffer has": lambda: step.resize(N=3),
+            "from an output to an input": lambda: step.state("y", "h", N=1),
+        }.items():
+            with pytest.raises(InferenceError, match=message):
+                action()
+    with engine.execution() as bare, pytest.raises(InferenceError, match="nothing is bound to x"):
+        bare.enqueue()
+
+
+def test_a_step_without_sizes_is_refused(engine: Engine) -> None:
+    step, _, _ = prepare(engine, {"N": 2})
+    with step, pytest.raises(InferenceError, match="no size given for N"):
+        step.enqueue()
+
+
+def test_closed_is_closed(engine: Engine, network: networks.Recurrent) -> None:
+    step, _, _ = prepare(engine, {"N": 1})
+    step.close()
+    step.close()
+    with pytest.raises(InferenceError, match="closed"):
+        step.enqueue()
+    engine.close()
+    engine.close()
+    with pytest.raises(InferenceError, match="closed"):
+        engine.run({"x": np.ones((1, networks.FEATURES), np.float32), **network.zeros(1)})
+
+
+def test_a_damaged_file_is_named() -> None:
+    with pytest.raises(ModelDamaged, match="broken"):
+        open_ort_cpu(b"no network", name="broken")
