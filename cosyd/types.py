@@ -200,3 +200,24 @@ class Health:
     severity: Literal["info", "warning", "error"]
     message: str
     details: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GpuUsage:
+    """Memory of one GPU in bytes. ``used``: by us now; ``reserved``: held by our pool; ``peak``: most ever used.
+
+    ``spare`` is what is kept for when the device is full, ``spare_used`` of it is in use, ``fallbacks`` requests
+    were served by it. ``device_used`` of ``device_total``: by all programs. ``load``: share of time in which the
+    GPU was busy, None where the driver does not tell. ``moved``: streams that went to the CPU instead, by cause.
+    """
+
+    used: int
+    reserved: int
+    peak: int
+    spare: int
+    spare_used: int
+    device_used: int
+    device_total: int
+    fallbacks: int
+    load: float | None = None
+    moved: dict[str, int] = field(default_factory=dict)
