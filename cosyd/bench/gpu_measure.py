@@ -96,7 +96,7 @@ class GpuBench:
             run.steps(hops)
             step, host = run.seconds, run.host
             interval = run.sustained(hops)
-            gib = self.gpu.allocated / 2**30
+            gib = self.gpu.memory.used / 2**30
         return {
             "streams": count,
             "mode": mode,

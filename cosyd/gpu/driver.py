@@ -8,6 +8,8 @@ Everything is used from the thread that opened the Gpu.
 from __future__ import annotations
 
 import importlib
+import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,11 +20,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from cosyd.errors import GpuError
-from cosyd.gpu.kernels import NAMES, machine_code
+from cosyd.gpu.kernels import NAMES, machine_code, prepare
+from cosyd.gpu.memory import DeviceMemory
+
+log = logging.getLogger("cosyd.gpu")
 
 Array = NDArray[Any]
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING, which PyCUDA does not name
+_POOLS_SUPPORTED = 115  # CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+ANSWER_S = 2.0  # a hop takes milliseconds at most; a device that is silent for so long does not come back
+_SPINS = 400  # looks without a pause, some 200 us: as long as a hop of a few streams takes
+_LOOK_EVERY_S = 50e-6  # then others get the processor between looks
 
 
 def _load(name: str) -> Any:
@@ -40,8 +49,8 @@ class DeviceArray:
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.nbytes = max(1, int(np.prod(shape, dtype=np.int64))) * self.dtype.itemsize
-        self._memory = gpu.allocate(self.nbytes)
-        self.address = int(self._memory)
+        self._memory = gpu.memory.allocate(self.nbytes)
+        self.address = self._memory.address
 
     def set(self, values: Array) -> None:
         """Blocking copy of all values from the host; for setting up and tests."""
@@ -61,19 +70,72 @@ class DeviceArray:
 
     def free(self) -> None:
         """Once; what still runs on the device must not use it."""
-        self._memory.free()
-        self._gpu.allocated -= self.nbytes
+        self._gpu.memory.free(self._memory)
+
+
+class DriverMemory:
+    """The driver's stream-ordered allocator, on the default stream: what is set up there is ordered after it.
+
+    A device without memory pools (some virtual GPUs) has the plain allocator instead.
+    """
+
+    def __init__(self, driver: Any, device: int) -> None:
+        self._driver = driver
+        handle = _first(driver.cuDeviceGet(device))
+        attribute = driver.CUdevice_attribute(_POOLS_SUPPORTED)
+        self.ordered = bool(_first(driver.cuDeviceGetAttribute(attribute, handle)))
+        self._pool = _first(driver.cuDeviceGetDefaultMemPool(handle)) if self.ordered else None
+
+    def allocate(self, nbytes: int) -> tuple[int, int]:
+        take = self._driver.cuMemAllocAsync if self.ordered else self._driver.cuMemAlloc
+        status, address = take(nbytes, 0) if self.ordered else take(nbytes)
+        return int(status), 0 if int(status) else int(address)
+
+    def free(self, address: int) -> int:
+        give = self._driver.cuMemFreeAsync if self.ordered else self._driver.cuMemFree
+        (status,) = give(address, 0) if self.ordered else give(address)
+        return int(status)
+
+    def pool(self) -> tuple[int, int, int]:
+        if self._pool is None:
+            return 0, 0, 0
+        kind = self._driver.CUmemPool_attribute
+        wanted = (
+            kind.CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+            kind.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+            kind.CU_MEMPOOL_ATTR_USED_MEM_HIGH,
+        )
+        used, held, most = (int(_first(self._driver.cuMemPoolGetAttribute(self._pool, w))) for w in wanted)
+        return used, held, most
+
+    def device(self) -> tuple[int, int]:
+        status, free, total = self._driver.cuMemGetInfo()
+        if int(status):
+            raise GpuError(f"asking the driver for its memory failed: {status}")
+        return int(total) - int(free), int(total)
+
+
+def _first(result: tuple[Any, ...]) -> Any:
+    """The value of a driver call that must succeed."""
+    status, *values = result
+    if int(status):
+        raise GpuError(f"the driver refused: {status}")
+    return values[0]
 
 
 class Gpu:
-    """One device: its primary context, the kernels, memory. Opens in ``__enter__``."""
+    """One device: its primary context, the kernels, memory. Opens in ``__enter__``.
+
+    ``memory``: all device memory is taken there.
+    """
+
+    memory: DeviceMemory
 
     def __init__(self, cache: Path, device: int = 0) -> None:
         self._cache = cache
         self._index = device
         self._stack = ExitStack()
         self._modules: dict[str, Any] = {}
-        self.allocated = 0
         self._collected: list[DeviceArray] | None = None
         self._trace: list[tuple[str, Any, Any]] | None = None
 
@@ -91,6 +153,14 @@ class Gpu:
         self.name = str(device.name())
         major, minor = device.compute_capability()
         self.arch = 10 * major + minor
+        try:
+            prepare(self.arch, self._cache)
+            raw = DriverMemory(self.graphs, self._index)
+        except GpuError:
+            self._stack.close()
+            raise
+        self.memory = DeviceMemory(raw, self.name)
+        self._stack.callback(self.memory.close)
         return self
 
     def __exit__(
@@ -111,17 +181,47 @@ class Gpu:
         """An event without a clock; one that was never recorded counts as reached."""
         return self.cuda.Event(self.cuda.event_flags.DISABLE_TIMING)
 
-    def allocate(self, nbytes: int) -> Any:
+    def wait(self, event: Any) -> None:
+        """Until ``event`` is reached. Raises GpuError when work before it failed or the device is silent.
+
+        Looks again and again instead of blocking: a device that is gone would hold the thread for ever.
+        """
+        deadline = 0.0
         try:
-            memory = self.cuda.mem_alloc(nbytes)
+            for _ in range(_SPINS):
+                if event.query():
+                    return
+            while not event.query():
+                now = time.monotonic()
+                deadline = deadline or now + ANSWER_S
+                if now > deadline:
+                    raise GpuError(f"{self.name} does not answer: a step is not done after {ANSWER_S:g} s")
+                time.sleep(_LOOK_EVERY_S)
         except self.cuda.Error as error:
-            free, total = self.cuda.mem_get_info()
-            raise GpuError(
-                f"{self.name}: {nbytes:,} bytes could not be allocated ({free:,} of {total:,} free); "
-                "lower frontend.max_streams"
-            ) from error
-        self.allocated += nbytes
-        return memory
+            raise GpuError(f"{self.name}: a step failed: {error}") from error
+
+    def record(self, event: Any, stream: Any) -> None:
+        try:
+            event.record(stream)
+        except self.cuda.Error as error:
+            raise GpuError(f"{self.name}: a step failed: {error}") from error
+
+    def settle(self) -> bool:
+        """Wait until the device has nothing to do; False when it cannot be asked any more."""
+        try:
+            self.cuda.Context.synchronize()
+        except self.cuda.Error as error:
+            log.debug("%s: waiting for it at the end failed: %s", self.name, error)
+            return False
+        return True
+
+    @contextmanager
+    def translated(self, what: str) -> Iterator[None]:
+        """PyCUDA's errors inside become GpuError."""
+        try:
+            yield
+        except self.cuda.Error as error:
+            raise GpuError(f"{self.name}: {what} failed: {error}") from error
 
     def array(self, shape: Sequence[int], dtype: DTypeLike = np.float32) -> DeviceArray:
         """Zeroed device memory."""
@@ -245,6 +345,9 @@ class Graph:
             raise GpuError(f"{self._gpu.name}: launching a step failed: {status}")
 
     def close(self) -> None:
+        """Idempotent, and never fails: a dead device has no graphs."""
         if self._exec is not None:
-            self._gpu._check(self._gpu.graphs.cuGraphExecDestroy(self._exec), "destroying a graph")
+            (status,) = self._gpu.graphs.cuGraphExecDestroy(self._exec)
+            if int(status):
+                log.debug("%s: destroying a graph failed: %s", self._gpu.name, status)
             self._exec = None

@@ -2,23 +2,28 @@
 
 Order: a fatbin that was compiled ahead and ships with the package; the cache under ``paths.cache``; nvcc;
 NVRTC. What was compiled is put into the cache under a key of sources, options and architecture, so a changed
-source is never served by an old binary.
+source is never served by an old binary. ``prepare`` compiles all that is missing at once and says so.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
+import importlib.util
+import logging
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from cosyd.errors import GpuError
 from cosyd.spec import FRAME
+
+log = logging.getLogger("cosyd.gpu")
 
 NAMES = ("slots", "resample", "stats", "dtln", "vad", "fbank")
 ARCHITECTURES = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120)  # 87 is Jetson Orin, 110 Jetson Thor (CUDA 13)
@@ -78,25 +83,74 @@ def build_fatbins(folder: Path = _PACKAGED, architectures: Sequence[int] = ARCHI
             "nvcc is needed to compile the kernels ahead; install CUDA's compiler or set CUDA_HOME"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    made = []
-    for name in NAMES:
-        made.append(folder / f"{name}-{source_key(name)[:16]}.fatbin")
-        _run_compiler(fatbin_command(nvcc, name, made[-1], architectures), f"{name}.cu")
-    return made
+
+    def build(name: str) -> Path:
+        path = folder / _packaged(name).name
+        _run_compiler(fatbin_command(nvcc, name, path, architectures), f"{name}.cu")
+        return path
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(build, NAMES))
+
+
+def prepare(arch: int, cache: Path) -> list[str]:
+    """Compile into the cache what neither the package nor the cache has; the names of those files.
+
+    All at once, as they do not depend on each other: as long as the largest takes where there are cores.
+    """
+    missing = [name for name in NAMES if _found(name, arch, cache) is None]
+    if not missing:
+        return []
+    begun = time.monotonic()
+    with_what = find_nvcc() or "NVRTC"
+    log.info("compiling %d kernel files for sm_%d with %s, once: about 20 s", len(missing), arch, with_what)
+    with ThreadPoolExecutor(min(len(missing), os.cpu_count() or 1)) as pool:
+        codes = list(pool.map(lambda name: _compile(name, arch), missing))
+    kept = [_store(_cached(name, arch, cache), code) for name, code in zip(missing, codes, strict=True)]
+    where = f"kept in {cache}" if all(kept) else f"{cache} cannot be written: the next start compiles again"
+    log.info("kernels compiled in %.0f s, %s", time.monotonic() - begun, where)
+    return missing
+
+
+def origin(arch: int, cache: Path) -> str:
+    """Where the machine code for ``arch`` will come from, in words; empty when there is no way to have it."""
+    missing = [name for name in NAMES if _found(name, arch, cache) is None]
+    if not missing:
+        return "in the package" if _packaged(NAMES[0]).is_file() else f"compiled before, in {cache}"
+    if nvcc := find_nvcc():
+        return f"compiled by {nvcc} at the first start"
+    return "compiled by NVRTC at the first start" if has_nvrtc() else ""
+
+
+def has_nvrtc() -> bool:
+    """Whether NVRTC's Python bindings are installed. Nothing is imported but the namespace package."""
+    try:
+        return importlib.util.find_spec("cuda.bindings.nvrtc") is not None
+    except ImportError:
+        return False
 
 
 def machine_code(name: str, arch: int, cache: Path) -> bytes:
     """The module of kernel file ``name`` for ``arch`` (90 is sm_90). Raises GpuError with what is missing."""
-    key = source_key(name)
-    packaged = _PACKAGED / f"{name}-{key[:16]}.fatbin"
-    if packaged.is_file():
-        return packaged.read_bytes()
-    cached = cache / f"{name}-{key[:16]}-sm_{arch}.cubin"
-    if cached.is_file() and (content := cached.read_bytes()):
-        return content
+    if (there := _found(name, arch, cache)) is not None:
+        return there.read_bytes()
     code = _compile(name, arch)
-    _store(cached, code)
+    _store(_cached(name, arch, cache), code)
     return code
+
+
+def _packaged(name: str) -> Path:
+    return _PACKAGED / f"{name}-{source_key(name)[:16]}.fatbin"
+
+
+def _cached(name: str, arch: int, cache: Path) -> Path:
+    return cache / f"{name}-{source_key(name)[:16]}-sm_{arch}.cubin"
+
+
+def _found(name: str, arch: int, cache: Path) -> Path | None:
+    """The file with the machine code, if there is one that is not empty."""
+    places = _packaged(name), _cached(name, arch, cache)
+    return next((path for path in places if path.is_file() and path.stat().st_size), None)
 
 
 def _compile(name: str, arch: int) -> bytes:
@@ -153,15 +207,16 @@ def _nvrtc_log(nvrtc: Any, program: Any) -> str:
     return next((line for line in lines if "error" in line), "no message")
 
 
-def _store(path: Path, code: bytes) -> None:
-    """Atomic; a cache that cannot be written costs a compilation at each start, nothing else."""
+def _store(path: Path, code: bytes) -> bool:
+    """Atomic; a cache that cannot be written (False) costs a compilation at each start, nothing else."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.part")
         partial.write_bytes(code)
         partial.replace(path)
     except OSError:
-        return
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.errors import GpuError
 from cosyd.gpu.driver import DeviceArray, Gpu, Graph
 from cosyd.gpu.layout import FEW, Layout, buckets, lanes, write_header
 from cosyd.gpu.settings import Settings
@@ -80,9 +81,13 @@ class Pipeline:
     # --- opening -----------------------------------------------------------------------------------------
 
     def __enter__(self) -> Pipeline:
-        with self._gpu.collecting() as arrays:
-            self._stack.callback(_free, arrays)
-            self._open()
+        try:
+            with self._gpu.collecting() as arrays, self._gpu.translated("opening the front end"):
+                self._stack.callback(_free, arrays)
+                self._open()
+        except GpuError:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -91,8 +96,8 @@ class Pipeline:
         self.close()
 
     def close(self) -> None:
-        """Waits for the device, then gives back graphs and memory. Idempotent."""
-        self._gpu.cuda.Context.synchronize()
+        """Waits for the device, then gives back graphs and memory. Idempotent; a dead device is no error."""
+        self._gpu.settle()
         self._stack.close()
 
     def _open(self) -> None:
@@ -106,7 +111,7 @@ class Pipeline:
         self._stage_history = gpu.pinned(4 * slots * self.filters.widest).view(np.float32).reshape(slots, -1)
         self._stage_which = gpu.pinned(4 * slots).view(np.int32)
         self._staged = gpu.event()
-        gpu.cuda.Context.synchronize()
+        gpu.cuda.Context.synchronize()  # what was set up on the default stream is there for all others
         for buffer in self._buffers:
             for capacity in self.buckets:
                 buffer.graphs[capacity] = self._capture(buffer, capacity)
@@ -178,8 +183,13 @@ class Pipeline:
 
         Ordered after the steps launched so far; other slots are not touched and no graph changes.
         """
+        self._gpu.wait(self._staged)  # the last join's copies have left the staging memory
+        with self._gpu.translated("starting a stream"):
+            self._stage(slots, records, history)
+        self.clock.start(slots, ratios, self.settings.lead)
+
+    def _stage(self, slots: Array, records: Array, history: Array) -> None:
         cuda, stream = self._gpu.cuda, self._stream
-        self._staged.synchronize()  # the last join's copies have left the staging memory
         self._stage_streams[slots], self._stage_history[slots] = records, history
         self._stage_which[: len(slots)] = slots
         cuda.memcpy_htod_async(self._which.address, self._stage_which[: len(slots)], stream)
@@ -195,7 +205,6 @@ class Pipeline:
             cuda.memcpy_htod_async(at[0], self._stage_streams[first:last], stream)
             cuda.memcpy_htod_async(at[1], self._stage_history[first:last], stream)
         self._staged.record(stream)
-        self.clock.start(slots, ratios, self.settings.lead)
 
     # --- a hop -------------------------------------------------------------------------------------------
 
@@ -205,7 +214,7 @@ class Pipeline:
         Row i takes ``clock.frames(slots)[i]`` frames. Waits if both buffers are on the device.
         """
         buffer = self._buffers[self._turn]
-        buffer.done.synchronize()
+        self._gpu.wait(buffer.done)
         n = len(slots)
         capacity = next(size for size in self.buckets if size >= n)
         heard = self.clock.hop[slots] + 1 - self.settings.vad_origin // FRAME.hop
@@ -223,7 +232,7 @@ class Pipeline:
         """Start the hop that ``begin`` prepared; returns a ticket for ``collect``."""
         buffer, ticket = self._buffers[self._turn], self._turn
         buffer.graphs[buffer.layout.capacity].launch(self._stream)
-        buffer.done.record(self._stream)
+        self._gpu.record(buffer.done, self._stream)
         self.clock.advance(buffer.rows)
         self._turn = (self._turn + 1) % BUFFERS
         return ticket
@@ -235,7 +244,7 @@ class Pipeline:
         parts = buffer.layout.out_parts(0, n)  # before waiting: nothing but the results is late
         asr, statistics, probability = (buffer.host_out[part] for part in parts)
         asr, statistics = asr.reshape(n, FRAME.hop), statistics.reshape(n, self.settings.channels, 4)
-        buffer.done.synchronize()
+        self._gpu.wait(buffer.done)
         return HopResult(asr, buffer.vad_rows, probability[buffer.vad_rows], statistics)
 
     def kernel_times(self, repeats: int = 10) -> dict[str, float]:
