@@ -62,6 +62,7 @@ OWNERS: dict[str, set[str]] = {
     "_sounddevice": {"capture/portaudio.py"},
     "pyaudio": {"capture/pyaudio_source.py"},
     "soundfile": {"capture/file.py"},
+    "kaldi_native_fbank": {"asr/streaming/features.py"},
     "systemd": {"runtime/systemd.py"},
     "pycuda": {"gpu"},
     "tensorrt": {"engine"},

@@ -1,0 +1,129 @@
+"""A streaming model, loaded: its networks, the family's description, its tokens and the search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from cosyd.asr.decoders.ctc_greedy import CtcGreedy
+from cosyd.asr.decoders.hypothesis import StreamDecoder
+from cosyd.asr.decoders.transducer_greedy import TransducerGreedy
+from cosyd.asr.streaming.families import describe
+from cosyd.asr.streaming.folder import CPU_ORDER, ModelFolder, Precision, open_folder
+from cosyd.asr.streaming.metadata import Metadata
+from cosyd.asr.streaming.networks import Networks
+from cosyd.asr.streaming.ports import Ports
+from cosyd.asr.streaming.spec import EncoderSpec
+from cosyd.asr.streaming.tokens import Tokens, read_tokens
+from cosyd.engine.protocol import Engine
+from cosyd.errors import ConfigError, ModelDamaged
+
+OpenEngine = Callable[[Path], Engine]
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to decode. ``paths``: beams of the search ``beam``."""
+
+    method: str = "greedy"
+    paths: int = 4
+    blank_penalty: float = 0.0
+
+
+class StreamingModel:
+    """Owns its engines; whoever loads it closes it."""
+
+    def __init__(
+        self,
+        folder: ModelFolder,
+        encoder: Engine,
+        spec: EncoderSpec,
+        tokens: Tokens,
+        networks: Networks | None,
+    ) -> None:
+        self.folder = folder
+        self.encoder = encoder
+        self.spec = spec
+        self.tokens = tokens
+        self.networks = networks
+        self._engines = ExitStack()
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        open_engine: OpenEngine | None = None,
+        *,
+        precision: Precision | None = None,
+        threads: int = 1,
+    ) -> StreamingModel:
+        """From a folder. ``precision``: preferred to others that are there.
+
+        Raises ModelMissing or ModelDamaged, in one line, for what is no streaming model that cosyd can run.
+        """
+        order = CPU_ORDER if precision is None else (precision, *(p for p in CPU_ORDER if p != precision))
+        folder = open_folder(path, order)
+        opener = open_engine or (lambda file: _open_cpu(file, threads))
+        with ExitStack() as engines:
+            encoder = engines.enter_context(opener(folder.encoder))
+            meta = Metadata(str(folder.encoder), encoder.metadata)
+            spec = describe(meta, Ports(str(folder.encoder), encoder.inputs, encoder.outputs), folder.filters)
+            tokens = read_tokens(folder.tokens)
+            networks = None
+            if folder.decoder is not None and folder.joiner is not None:
+                parts = [engines.enter_context(opener(file)) for file in (folder.decoder, folder.joiner)]
+                networks = Networks(parts[0], parts[1], tokens.unknown)
+            model = cls(folder, encoder, spec, tokens, networks)
+            model._check_width()
+            model._engines = engines.pop_all()
+            return model
+
+    def _check_width(self) -> None:
+        """Tokens for all that the network can say."""
+        if self.networks is not None:
+            width: int | str = self.networks.vocabulary
+        else:
+            output = next(o for o in self.encoder.outputs if o.name == self.spec.output)
+            width = output.shape[-1]
+            if not self.tokens.named_blank:
+                raise ModelDamaged(f"{self.folder.tokens}: has no <blk>, <blank> or <eps>, which CTC needs")
+        if isinstance(width, int) and width != len(self.tokens):
+            raise ModelDamaged(
+                f"{self.folder.tokens}: has {len(self.tokens)} symbols, the network {width}; one is another's"
+            )
+
+    def search(self, settings: Search) -> StreamDecoder[Any]:
+        """A search over this model's scores. Raises ConfigError for a method that there is not."""
+        if settings.method == "greedy":
+            if self.networks is None:
+                return CtcGreedy(blank=self.tokens.blank)
+            return TransducerGreedy(self.networks, blank_penalty=settings.blank_penalty)
+        raise ConfigError([f"asr.search: {settings.method!r} is no search; there are: greedy, beam"])
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._engines.close()
+
+    def __enter__(self) -> StreamingModel:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _open_cpu(file: Path, threads: int) -> Engine:
+    from cosyd.engine.ort import open_ort_cpu
+
+    return open_ort_cpu(file, threads=threads, name=str(file))
+
+
+def silence(samples: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.zeros(samples, np.float32)

@@ -1,0 +1,62 @@
+"""From what a search found to text: words with times and confidences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cosyd.asr.decoders.hypothesis import Hypothesis
+from cosyd.asr.streaming.tokens import Tokens
+from cosyd.types import Transcript, Word
+
+
+@dataclass
+class _Group:
+    """The tokens of one word."""
+
+    tokens: list[int]
+    frames: list[int]
+    probs: list[float]
+
+
+def transcript_of(hypothesis: Hypothesis, tokens: Tokens, frame_s: float, start_s: float = 0.0) -> Transcript:
+    """``frame_s``: seconds of one frame; ``start_s``: time of frame 0 in the clock of the words.
+
+    A word begins with its first token and ends one frame after its last. Confidences are the geometric mean
+    of the probabilities of a word's, or of all, tokens.
+    """
+    groups = _words(hypothesis, tokens)
+    words = tuple(word for group in groups if (word := _word(group, tokens, frame_s, start_s)).w)
+    probs = [p for group in groups for p in group.probs]
+    sure = tuple(min(group.probs) for group in groups if tokens.text(group.tokens))
+    return Transcript(
+        text=tokens.text(hypothesis.tokens),
+        tokens=hypothesis.tokens,
+        conf=_mean(probs) if probs else None,
+        words=words,
+        sure=sure if tokens.spaced else (),
+    )
+
+
+def _words(hypothesis: Hypothesis, tokens: Tokens) -> list[_Group]:
+    groups: list[_Group] = []
+    found = zip(hypothesis.tokens, hypothesis.frames, hypothesis.log_probs, strict=True)
+    for token, frame, log_prob in found:
+        if not groups or tokens.starts_word(token):
+            groups.append(_Group([], [], []))
+        groups[-1].tokens.append(token)
+        groups[-1].frames.append(frame)
+        groups[-1].probs.append(math.exp(min(0.0, log_prob)))
+    return groups
+
+
+def _word(group: _Group, tokens: Tokens, frame_s: float, start_s: float) -> Word:
+    start = start_s + group.frames[0] * frame_s
+    end = start_s + (group.frames[-1] + 1) * frame_s
+    return Word(tokens.text(group.tokens), round(start, 3), round(end, 3), _mean(group.probs))
+
+
+def _mean(probs: Sequence[float]) -> float:
+    """Geometric; of each probability at least one in a million counts, so that one does not make all zero."""
+    return math.exp(sum(math.log(max(p, 1e-6)) for p in probs) / len(probs))
