@@ -98,7 +98,9 @@ def test_transducer_tokens_are_those_of_the_definition(
 
 def test_transducer_goes_on_from_its_last_tokens() -> None:
     networks = plain.RandomTransducer(vocabulary=9)
-    scores = np.random.default_rng(1).normal(size=(1, 60, networks.width)).astype(np.float32)
+    scores = np.random.default_rng(1).normal(size=(1, 60, networks.width)).astype(np.float32) * np.float32(
+        1.5
+    )
     decoder = TransducerGreedy(networks)
     whole, cut = decoder.open(), decoder.open()
     decoder.decode(scores, [whole])
