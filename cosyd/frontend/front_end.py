@@ -98,6 +98,10 @@ class FrontEnd:
         stages = {"vad": self._vad, "denoise": self._denoise}
         return {name: stage.backend for name, stage in stages.items() if stage is not None}
 
+    def backends_of(self, slot: int) -> dict[str, Backend]:
+        """The same of one stream: here all run alike."""
+        return self.backends
+
     def open(
         self,
         spec: AudioSpec,

@@ -2,33 +2,69 @@
 
 ``push`` cuts a stream's frames into hops; ``step`` runs one block, four hops, of every stream that has one:
 four graph launches, whatever the number of streams, and no Python per stream.
+
+The hops that were run stay for a while behind those that wait, so that another front end can take a stream
+over without a gap when the device fails (``again``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosyd.config.schema import FrontendConfig
-from cosyd.errors import CosydError
-from cosyd.frontend.front_end import FrontBatch, SlotStatistics, needs_denoiser
+from cosyd.errors import CosydError, UnsupportedFormat
+from cosyd.frontend.front_end import PENDING_BLOCKS, FrontBatch, SlotStatistics, needs_denoiser
 from cosyd.frontend.pcm import Frames
 from cosyd.frontend.stage import Samples, Slots
-from cosyd.gpu.driver import Gpu
 from cosyd.gpu.intake import HopCutter
-from cosyd.gpu.pipeline import Pipeline
+from cosyd.gpu.pipeline import HopResult
 from cosyd.gpu.settings import Mode, Settings
-from cosyd.gpu.weights import DtlnWeights, VadWeights
+from cosyd.gpu.streams import FilterBank, Ratio
 from cosyd.spec import FRAME, AudioSpec
 from cosyd.types import Backend
 
-PENDING_BLOCKS = (
-    16  # blocks that wait for step(), a slot: half a second, the most that a reader hands over at once
-)
+KEPT_BLOCKS = 32  # run already, kept for another front end: a second, as a recogniser's restart has it
 _PENDING_HOPS = PENDING_BLOCKS * FRAME.block_hops
+_RING_HOPS = _PENDING_HOPS + (KEPT_BLOCKS + 1) * FRAME.block_hops
+
+
+class HopPipeline(Protocol):
+    """What runs the hops: cosyd.gpu.pipeline.Pipeline, or its reference in NumPy."""
+
+    settings: Settings
+    filters: FilterBank
+    stride: int
+
+    def join(
+        self, slots: NDArray[Any], records: NDArray[Any], ratios: Sequence[Ratio], history: NDArray[Any]
+    ) -> None: ...
+
+    def begin(self, slots: NDArray[Any]) -> NDArray[Any]: ...
+
+    def launch(self) -> int: ...
+
+    def collect(self, ticket: int) -> HopResult: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """What another front end needs to go on with a stream.
+
+    ``frames`` [n, channels] begin at ``sample`` of the source clock; of the blocks that come of them, those
+    before ``due`` have been given already. ``finished``: the stream's end was announced.
+    """
+
+    frames: Frames
+    sample: int
+    due: int
+    finished: bool
 
 
 def settings_for(
@@ -50,28 +86,34 @@ def settings_for(
 
 
 class GpuFrontEnd:
-    """All streams on one GPU. Opens in ``__enter__``; used by one thread."""
+    """All streams of one pipeline, which it closes. Used by one thread.
 
-    def __init__(self, gpu: Gpu, settings: Settings, vad: VadWeights, dtln: DtlnWeights | None) -> None:
-        self._gpu = gpu
-        self._settings = settings
-        self._pipeline = Pipeline(gpu, settings, vad, dtln)
-        slots = settings.slots
+    ``backend``: what its stages run on. The denoiser never rests here (``frontend.denoise_rests``): a step
+    costs the same with and without it.
+    """
+
+    def __init__(self, pipeline: HopPipeline, backend: Backend) -> None:
+        self._pipeline = pipeline
+        self._settings = pipeline.settings
+        self._backend = backend
+        slots = self._settings.slots
         self._cutters: dict[int, HopCutter] = {}
         self._joined = np.zeros(slots, np.bool_)
-        # Rings of waiting hops, ready to be copied to page-locked memory in one operation.
-        self._hops = np.zeros((slots * _PENDING_HOPS, self._pipeline.stride), np.uint8)
+        # Rings of hops, ready to be copied to page-locked memory in one operation.
+        self._hops = np.zeros((slots * _RING_HOPS, pipeline.stride), np.uint8)
         self._head = np.zeros(slots, np.int64)
         self._tail = np.zeros(slots, np.int64)
         self._block = np.zeros(slots, np.int64)  # blocks that have come out since the stream began
+        self._early = (self._settings.lead + self._settings.trail) // FRAME.block  # of them nobody hears
 
     def __enter__(self) -> GpuFrontEnd:
-        self._pipeline.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self.shut()
+
+    def shut(self) -> None:
+        """Close the pipeline. Idempotent."""
         self._pipeline.close()
 
     @property
@@ -82,8 +124,17 @@ class GpuFrontEnd:
     @property
     def backends(self) -> dict[str, Backend]:
         """What each stage with a network runs on, and why."""
-        backend = Backend("cuda", f"{self._gpu.name}, own kernels, {self._settings.mode}")
-        return {"vad": backend, "denoise": backend} if self._settings.denoise else {"vad": backend}
+        stages = ("vad", "denoise") if self._settings.denoise else ("vad",)
+        return dict.fromkeys(stages, self._backend)
+
+    def backends_of(self, slot: int) -> dict[str, Backend]:
+        """The same of one stream: here all run alike."""
+        return self.backends
+
+    @property
+    def free(self) -> int:
+        """Slots that are not in use."""
+        return self._settings.slots - len(self._cutters)
 
     def open(
         self,
@@ -91,16 +142,19 @@ class GpuFrontEnd:
         channel_map: Sequence[int] | None = None,
         mix: Literal["first", "mean"] = "mean",
     ) -> int:
-        """A slot for a new stream. Its clock is set by ``restart`` or the first ``push``."""
+        """A slot for a new stream. Its clock is set by ``restart`` or the first ``push``.
+
+        Raises UnsupportedFormat for what the kernels do not take.
+        """
         settings = self._settings
         free = next((slot for slot in range(settings.slots) if slot not in self._cutters), None)
         if free is None:
             raise CosydError(f"all {settings.slots} streams are in use; raise frontend.max_streams")
-        if spec.frame_bytes > settings.channels * settings.sample_bytes:
-            raise CosydError(
-                f"{spec}: frames of {spec.frame_bytes} bytes are wider than the GPU front end was opened for"
-            )
         ratio = self._pipeline.filters.ratio(spec.rate_hz)
+        if (width := ratio.most_frames * spec.frame_bytes) > self._pipeline.stride:
+            raise UnsupportedFormat(
+                f"{spec}: a hop of {width:,} bytes is wider than the {self._pipeline.stride:,} of the GPU's"
+            )
         self._cutters[free] = HopCutter(spec, channel_map, mix, ratio, settings.lead)
         self._reset(free)
         return free
@@ -137,20 +191,56 @@ class GpuFrontEnd:
         return SlotStatistics(waiting, self._cutters[slot].nonfinite)
 
     def step(self) -> FrontBatch | None:
-        """Process one block of every slot that has one; None when no slot has."""
-        early = (self._settings.lead + self._settings.trail) // FRAME.block
+        """Process one block of every slot that has one; None when no slot has.
+
+        GpuError when the device fails: no block is given then, and ``again`` has what was not given.
+        """
         while len(slots := np.flatnonzero(self._tail - self._head >= FRAME.block_hops)):
             self._join(slots)
             asr, vad = self._run_block(slots)
             self._block[slots] += 1
             self._refill(slots)
-            heard = self._block[slots] > early
+            heard = self._block[slots] > self._early
             if heard.any():
                 slots = slots[heard]
-                first = (self._block[slots] - 1 - early) * FRAME.block
-                clocks = [self._cutters[int(s)].clock(int(f)) for s, f in zip(slots, first, strict=True)]
+                clocks = [self._clock(int(slot), int(self._block[slot]) - 1) for slot in slots]
                 return FrontBatch(slots, np.array(clocks, np.int64), asr[heard], vad[heard])
         return None
+
+    def again(self, slot: int, most_blocks: int = KEPT_BLOCKS) -> Takeover | None:
+        """For another front end: the frames of what has not come out yet, and of about ``most_blocks`` blocks
+        before it, which put the networks' states where they were. None where no clock is set yet."""
+        cutter, tail = self._cutters[slot], int(self._tail[slot])
+        due = max(0, int(self._block[slot]) - self._early)
+        oldest = max(0, tail - _RING_HOPS)
+        pieces = [self._piece(slot, cutter, hop) for hop in range(oldest, tail)]
+        nothing = np.zeros((0, *cutter.shape), cutter.dtype)
+        if not cutter.begun:
+            return None
+        oldest_frame = cutter.piece_start(oldest) if oldest else 0
+        block = self._restart_block(cutter, due, most_blocks, oldest_frame)
+        frames, sample = cutter.again(np.concatenate([nothing, *pieces]), oldest, block)
+        return Takeover(frames, sample, cutter.clock(due * FRAME.block), cutter.finished)
+
+    def _restart_block(self, cutter: HopCutter, due: int, most_blocks: int, oldest_frame: int) -> int:
+        """The block to begin again from: aligned with a device frame, with all of its frames still there."""
+        every = cutter.aligned_blocks
+        there = -(-oldest_frame * cutter.ratio.up // (FRAME.block * cutter.ratio.down))
+        first = max(0, due - most_blocks, there)
+        block = -(-first // every) * every
+        return block if block <= due else due // every * every
+
+    def _piece(self, slot: int, cutter: HopCutter, hop: int) -> Frames:
+        """The frames of a hop that is still in the ring."""
+        count = cutter.piece_start(hop + 1) - cutter.piece_start(hop)
+        row = self._hops[slot * _RING_HOPS + hop % _RING_HOPS]
+        size = count * int(np.prod(cutter.shape)) * cutter.dtype.itemsize
+        frames: Frames = row[:size].view(cutter.dtype).reshape(count, *cutter.shape)
+        return frames
+
+    def _clock(self, slot: int, block: int) -> int:
+        """Source clock of the first sample of a slot's block, counted from the first that was run."""
+        return self._cutters[slot].clock((block - self._early) * FRAME.block)
 
     def _run_block(self, slots: Slots) -> tuple[Samples, Samples]:
         """Four hops: asr [n, block] and the probability that became known in them [n]."""
@@ -160,12 +250,8 @@ class GpuFrontEnd:
         for hop in range(FRAME.block_hops):
             if len(tickets) > 1:
                 self._gather(*tickets.pop(0), asr, vad)
-            np.take(
-                self._hops,
-                slots * _PENDING_HOPS + self._head[slots] % _PENDING_HOPS,
-                0,
-                self._pipeline.begin(slots),
-            )
+            rows = slots * _RING_HOPS + self._head[slots] % _RING_HOPS
+            np.take(self._hops, rows, 0, self._pipeline.begin(slots), mode="clip")  # "raise" would copy twice
             self._head[slots] += 1
             tickets.append((hop, self._pipeline.launch()))
         for ticket in tickets:
@@ -197,7 +283,7 @@ class GpuFrontEnd:
             if (piece := cutter.take()) is None:
                 return True
             content = np.ascontiguousarray(piece).view(np.uint8).reshape(-1)
-            self._hops[slot * _PENDING_HOPS + self._tail[slot] % _PENDING_HOPS, : len(content)] = content
+            self._hops[slot * _RING_HOPS + self._tail[slot] % _RING_HOPS, : len(content)] = content
             self._tail[slot] += 1
         return False
 

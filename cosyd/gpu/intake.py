@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.frontend.pcm import Mixer
-from cosyd.gpu.streams import Ratio, stream_record
-from cosyd.spec import FRAME, AudioSpec
+from cosyd.gpu.streams import DTYPES, Ratio, stream_record
+from cosyd.spec import FRAME, AudioSpec, SampleFormat
 
 Array = NDArray[Any]
 
@@ -18,8 +18,9 @@ Array = NDArray[Any]
 class HopCutter:
     """Push frames as they come, take one piece a hop. The kernels mix, convert and resample them.
 
-    ``history``: the mixed samples before the first piece, which the resampler's filter reaches back to; what
-    lies before the stream's first sample is taken to equal it.
+    ``dtype`` and ``shape``: of one frame. ``finished``: the end was announced. ``history``: the mixed samples
+    before the first piece, which the resampler's filter reaches back to; what lies before the stream's first
+    sample is taken to equal it.
     """
 
     def __init__(
@@ -35,7 +36,10 @@ class HopCutter:
         self.ratio = ratio
         self._mixer = Mixer(spec.channels, mapped, mix)
         self._lead = lead
-        self._floats = spec.format.value == "f32"
+        self._floats = spec.format is SampleFormat.F32
+        self._kept: Array | None = None
+        self.dtype = np.dtype(DTYPES[spec.format])
+        self.shape = (spec.channels, 3) if spec.format is SampleFormat.S24 else (spec.channels,)
         self.restart(None)
 
     @property
@@ -49,9 +53,17 @@ class HopCutter:
         self._received = 0
         self._nonfinite = 0
         self._next = -self._lead  # first output of the next hop
-        self._kept: Array | None = None  # frames from index _first on
+        self._kept = None  # frames from index _first on
+        self._before = np.zeros((0, *self.shape), self.dtype)  # raw: those that only ``history`` was made of
         self._first = 0
         self.history: Array | None = None
+        self.finished = False
+        self._last = np.zeros((0, *self.shape), self.dtype)  # frame: held at the end
+
+    @property
+    def begun(self) -> bool:
+        """Whether its clock is set."""
+        return self._origin is not None
 
     @property
     def origin(self) -> int:
@@ -69,6 +81,7 @@ class HopCutter:
                 f"frames of sample {sample} pushed where {expected} was due; restart after a gap"
             )
         self._received += len(frames)
+        self._last = np.array(frames[-1:])
         if self._floats:
             self._nonfinite += int((~np.isfinite(frames)).sum())
         self._append(frames)
@@ -90,13 +103,39 @@ class HopCutter:
         if self.history is None:
             index = np.arange(start - self.ratio.width, start) - self._first
             self.history = self._mixer(self._kept[np.maximum(index, 0)])
+            self._before = self._kept[: start - self._first]
         piece = self._kept[start - self._first : stop - self._first]
         self._kept, self._first = self._kept[stop - self._first :], stop
         self._next += FRAME.hop
         return piece
 
+    def piece_start(self, hop: int) -> int:
+        """Index, from the first frame pushed, at which the piece of a hop begins; negative before it."""
+        return int(self.ratio.end(FRAME.hop * hop - self._lead - 1))
+
+    @property
+    def aligned_blocks(self) -> int:
+        """Every so many blocks begin at exactly a device frame."""
+        return self.ratio.up // int(np.gcd(self.ratio.up, FRAME.block))
+
+    def again(self, pieces: Array, first_hop: int, block: int) -> tuple[Array, int]:
+        """Frames from the start of an aligned block on, and the source clock of the first.
+
+        ``pieces``: the frames of the pieces from ``first_hop`` on, one after the other; what was not cut yet
+        is added here, what the end was filled up with is left out.
+        """
+        if self._kept is None:
+            return pieces, self.origin
+        start = block * FRAME.block * self.ratio.down // self.ratio.up
+        parts, base = [pieces, self._kept], self.piece_start(first_hop)
+        if first_hop == 0:
+            parts, base = [self._before, *parts], min(0, base)
+        frames = np.concatenate(parts)[start - base :]
+        return frames[: max(0, self._received - start)], self.origin + start
+
     def finish(self, delay: int) -> None:
         """End of input: hold the last frame until all, ``delay`` later, has come out in whole blocks."""
+        self.finished = True
         if self._kept is None or not self._received:
             return
         outputs = -(-self._received * self.ratio.up // self.ratio.down) + delay
@@ -104,7 +143,7 @@ class HopCutter:
         stop = self.ratio.end(blocks * FRAME.block - self._lead - 1)
         short = stop - self._first - len(self._kept)
         if short > 0:
-            self._kept = np.concatenate((self._kept, np.repeat(self._kept[-1:], short, axis=0)))
+            self._kept = np.concatenate((self._kept, np.repeat(self._last, short, axis=0)))
 
     def clock(self, output: int) -> int:
         """Source clock of the sample nearest to an output at 16 kHz."""

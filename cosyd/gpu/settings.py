@@ -22,10 +22,15 @@ class Settings:
     vad_denoised: bool = False
     remove_dc: bool = True
     mel: MelDesign | None = KALDI
-    channels: int = 2  # most channels of a stream
+    channels: int = 2  # of the widest frames; of more there are no statistics
     sample_bytes: int = 4  # of the widest format
     rates_hz: tuple[int, ...] = (16_000, 44_100, 48_000)
     silence: float = 1e-3  # -60 dBFS: samples below count as silent
+
+    @property
+    def frame_bytes(self) -> int:
+        """Of the widest frames at the highest rate; slower streams may have wider ones."""
+        return self.channels * self.sample_bytes
 
     @property
     def lead(self) -> int:

@@ -17,6 +17,12 @@ Array = NDArray[Any]
 
 RATES_HZ = (8_000, 11_025, 16_000, 22_050, 32_000, 44_100, 48_000, 96_000)
 FORMATS = {SampleFormat.S16: 0, SampleFormat.S32: 1, SampleFormat.F32: 2, SampleFormat.S24: 3}
+DTYPES = {  # of one sample; packed 24 bit are three bytes
+    SampleFormat.S16: "<i2",
+    SampleFormat.S24: "u1",
+    SampleFormat.S32: "<i4",
+    SampleFormat.F32: "<f4",
+}
 MOST_CHANNELS = 32  # the kernel's channel mask is one word
 
 # Mirrors struct Stream of kernels/pcm.cuh.
@@ -81,6 +87,11 @@ class FilterBank:
         if rate_hz not in self.ratios:
             raise UnsupportedFormat(f"{rate_hz} Hz is not among the GPU's rates {sorted(self.ratios)}")
         return self.ratios[rate_hz]
+
+
+def row_bytes(filters: FilterBank, frame_bytes: int) -> int:
+    """Room for the frames of one hop at the highest rate, a multiple of 16."""
+    return -(-filters.most_frames * frame_bytes // 16) * 16
 
 
 def stream_record(spec: AudioSpec, ratio: Ratio, mapped: Sequence[int]) -> Any:
