@@ -57,10 +57,10 @@ class ArrayConfig(Section):
     orientation_deg: float = live(
         0.0, "Where the device's +x points in the room; directions are given in the room.", ge=-360, le=360
     )
-    beamformer: Literal["off", "delay-sum", "superdirective", "mvdr", "gsc"] = live(
+    beamformer: Literal["off", "delay-sum", "superdirective", "mvdr"] = live(
         "mvdr",
         "What the recogniser hears: the first microphone; a plain beam; the sharpest fixed beam; a beam that "
-        "adapts to the noise around, told from speech by the denoiser; the same as a sidelobe canceller.",
+        "adapts to the noise around, which the denoiser tells from speech.",
     )
     steer: Literal["track", "fixed"] = live("track", "The beam follows who speaks, or stays at azimuth_deg.")
     azimuth_deg: float = live(0.0, "steer fixed: where to, in the room.", ge=-360, le=360)
@@ -114,6 +114,7 @@ class SourceConfig(Section):
     )
     reopen_ms: int = live(500, "Pause between attempts to open a device that is away.", ge=50, le=60_000)
     muted: bool = live(False, "Start muted: captured, but neither recognised nor published.")
+    hotwords: tuple[str, ...] = live((), "Phrases to favour here, beside those of asr.hotwords.")
 
 
 class FrontendConfig(Section):
@@ -166,7 +167,14 @@ class AsrConfig(Section):
     partial_ms: int = live(
         300, "Pause between partial results while someone speaks; 0 is none.", ge=0, le=10_000
     )
+    words: bool = live(True, "Finals tell when each word was spoken, and how sure of it the model is.")
+    beam: int = restart(
+        1, "Paths that the decoder follows at a time; 1 is greedy, unless there are hotwords.", ge=1, le=16
+    )
     hotwords: tuple[str, ...] = live((), "Phrases to favour, each optionally ending in `:score`.")
+    hotwords_file: str | None = live(
+        None, "File with more of them, one a line; it is read again when it changes."
+    )
 
 
 class PublishConfig(Section):
