@@ -7,6 +7,7 @@ failed while running, with the shapes it was given and the device).
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -91,6 +92,28 @@ def _options(threads: int, arena: bool) -> Any:
     options.enable_cpu_mem_arena = arena
     options.enable_mem_pattern = arena
     return options
+
+
+def plain_onnx(model: Path | bytes, *, optimise: bool, name: str = "network") -> bytes:
+    """The network as a standard ONNX file, also from a file in ONNX Runtime's own format. Raises ModelDamaged.
+
+    ``optimise``: constants folded and branches that are decided taken; nothing that depends on the device.
+    """
+    import onnxruntime
+
+    levels = onnxruntime.GraphOptimizationLevel
+    options = _options(threads=1, arena=False)
+    options.graph_optimization_level = levels.ORT_ENABLE_BASIC if optimise else levels.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.save_model_format", "ONNX")
+    source = os.fspath(model) if isinstance(model, Path) else model
+    with tempfile.TemporaryDirectory(prefix="cosyd-") as folder:
+        target = Path(folder, "network.onnx")
+        options.optimized_model_filepath = os.fspath(target)
+        try:
+            onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except _runtime_errors() as error:
+            raise ModelDamaged(f"{name}: cannot be loaded: {_first_line(error)}") from error
+        return target.read_bytes()
 
 
 def open_session(
