@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cosyd.bench.report import Report
 from cosyd.config.paths import Paths
-from cosyd.config.schema import FrontendConfig, GpuConfig, PathsConfig
+from cosyd.config.schema import FrontendConfig, PathsConfig
 from cosyd.frontend.dtln import LAYERS, UNITS
 from cosyd.frontend.factory import DENOISE_MODEL, make_denoiser, make_front_end, make_vad
 from cosyd.frontend.filters import DcRemoval
@@ -129,8 +129,8 @@ def _whole_us(front_end: FrontEnd, spec: AudioSpec, seconds: float) -> float:
 def _stages(report: Report, store: ModelStore, times: int) -> None:
     stages: dict[str, Stage] = {
         "DC removal": DcRemoval(max(STREAMS)),
-        "DTLN": make_denoiser(store, max(STREAMS), GpuConfig())[0],
-        "Silero VAD": make_vad(store, max(STREAMS), GpuConfig())[0],
+        "DTLN": make_denoiser(store, max(STREAMS)),
+        "Silero VAD": make_vad(store, max(STREAMS)),
     }
     rows = []
     for name, stage in stages.items():
@@ -159,7 +159,7 @@ def _whole(report: Report, store: ModelStore, seconds: float) -> None:
         "without the denoiser": FrontendConfig(denoise="off", asr_input="raw"),
     }
     for name, config in settings.items():
-        front_end, _ = make_front_end(config, GpuConfig(backend="cpu"), store)
+        front_end = make_front_end(config, store)
         share = _share(_whole_us(front_end, spec, seconds))
         target = TARGET if name == "everything on" else None
         report.add(f"Front end, {name}", share, "% of a core", target=target, note=f"one stream, {spec}")

@@ -21,7 +21,7 @@ from cosyd.bench.report import Report, save
 from cosyd.bench.speech import Audio
 from cosyd.bench.text import normalise
 from cosyd.config.paths import Paths
-from cosyd.config.schema import GpuConfig, PathsConfig, VadConfig
+from cosyd.config.schema import PathsConfig, VadConfig
 from cosyd.frontend.factory import make_denoiser, make_vad
 from cosyd.frontend.filters import DcRemoval
 from cosyd.frontend.stage import Stage
@@ -46,8 +46,8 @@ class Bench:
 
     def __init__(self) -> None:
         store = ModelStore(Paths.resolve(PathsConfig()).models)
-        self._denoise = make_denoiser(store, 1, GpuConfig())[0]
-        self._vad = make_vad(store, 1, GpuConfig())[0]
+        self._denoise = make_denoiser(store, 1)
+        self._vad = make_vad(store, 1)
         self._dc = DcRemoval(1)
         self._asr = Moonshine.load(store.require("moonshine-tiny-en"))
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from cosyd.bench import report
 from cosyd.cli.common import note, print_json
-from cosyd.cli.doctor.gpu import why_unusable
 from cosyd.errors import GpuError
+from cosyd.gpu.probe import why_unusable
 
 
 def run(args: Namespace) -> int:

@@ -71,7 +71,7 @@ def _status(reply: Reply) -> Iterator[str]:
     stages = [(f"  {name}", stage["name"], stage["reason"]) for name, stage in reply["backends"].items()]
     yield from aligned(stages) if stages else ()
     for source in reply["sources"]:
-        yield from _source(source)
+        yield from _source(source, reply["backends"])
     for worker in reply["workers"]:
         yield from _worker(worker)
     publisher = reply["publisher"]
@@ -80,7 +80,7 @@ def _status(reply: Reply) -> Iterator[str]:
         yield f"  {publisher['unjournalled']} events could not be journalled"
 
 
-def _source(source: Reply) -> Iterator[str]:
+def _source(source: Reply, usual: Reply) -> Iterator[str]:
     reason = f": {source['reason']}" if source["reason"] else ""
     yield f"source {source['name']}: {source['status']}{reason}"
     if source["rate_hz"]:
@@ -90,6 +90,9 @@ def _source(source: Reply) -> Iterator[str]:
             f"  {duration(source['sample'] / source['rate_hz'])} heard, {source['behind_s']:.2f} s behind, "
             f"speech {source['vad_prob']:.2f}{drift}"
         )
+    for stage, backend in source.get("backends", {}).items():
+        if backend != usual.get(stage):
+            yield f"  {stage} runs on {backend['name']}: {backend['reason']}"
     if source["overruns"] or source["lost_frames"]:
         yield f"  {source['overruns']} overruns, {source['lost_frames']} frames lost"
 

@@ -9,11 +9,27 @@ from cosyd.asr.decode_queue import DecodeQueue
 from cosyd.asr.recognizers import load_recognizer
 from cosyd.config.paths import Paths
 from cosyd.config.schema import Config
-from cosyd.frontend.factory import make_front_end
+from cosyd.gpu.factory import open_front_end
 from cosyd.models.store import ModelStore
-from cosyd.runtime.ipc import FromWorker
+from cosyd.publish.messages import DAEMON
+from cosyd.runtime.ipc import FromWorker, GpuReport, Notice
 from cosyd.runtime.pipeline import Pipeline
-from cosyd.types import Backend
+from cosyd.types import Backend, GpuUsage, Health
+
+KERNELS = "kernels"  # folder of compiled kernels in paths.cache
+
+
+class _Passing:
+    """Passes on what the front end tells of the GPU."""
+
+    def __init__(self, emit: Callable[[FromWorker], None]) -> None:
+        self._emit = emit
+
+    def health(self, health: Health) -> None:
+        self._emit(Notice(DAEMON, health))
+
+    def usage(self, usage: GpuUsage) -> None:
+        self._emit(GpuReport(usage))
 
 
 @contextmanager
@@ -21,16 +37,17 @@ def open_recognition(
     config: Config, emit: Callable[[FromWorker], None]
 ) -> Iterator[tuple[Pipeline, dict[str, Backend]]]:
     """A warm pipeline without sources, and what its stages run on. Raises ModelError, GpuError."""
-    store = ModelStore(Paths.resolve(config.paths).models)
-    front_end, _ = make_front_end(config.frontend, config.gpu, store)
-    recognizer = load_recognizer(config.asr, store)
-    try:
-        recognizer.warm_up()
-        with DecodeQueue(recognizer) as queue:
-            pipeline = Pipeline(config, front_end, queue, recognizer.limit_s, emit)
-            try:
-                yield pipeline, {**front_end.backends, "asr": recognizer.backend}
-            finally:
-                pipeline.close()
-    finally:
-        recognizer.close()
+    paths = Paths.resolve(config.paths)
+    store, cache = ModelStore(paths.models), paths.cache / KERNELS
+    with open_front_end(config.frontend, config.gpu, store, cache, _Passing(emit)) as front_end:
+        recognizer = load_recognizer(config.asr, store)
+        try:
+            recognizer.warm_up()
+            with DecodeQueue(recognizer) as queue:
+                pipeline = Pipeline(config, front_end, queue, recognizer.limit_s, emit)
+                try:
+                    yield pipeline, {**front_end.backends, "asr": recognizer.backend}
+                finally:
+                    pipeline.close()
+        finally:
+            recognizer.close()

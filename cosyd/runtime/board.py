@@ -58,6 +58,9 @@ class SourceRecord:
     told: Told = field(default_factory=Told)
     sample: int = 0
     drift_ppm: float | None = None
+    backends: dict[str, Backend] = field(
+        default_factory=dict
+    )  # of its stages, where they differ from others'
     vad_prob: float = 0.0
     behind_s: float = 0.0
     lost_frames: int = 0
@@ -120,9 +123,21 @@ class Board:
                 format=opened.format if opened else "",
                 muted=record.muted,
                 model=self.model,
-                backends={name: messages.Backend(b.name, b.reason) for name, b in self.backends.items()},
+                backends={
+                    name: messages.Backend(b.name, b.reason)
+                    for name, b in {**self.backends, **record.backends}.items()
+                },
             )
         )
+
+    def runs_on(self, record: SourceRecord, backends: dict[str, Backend]) -> None:
+        """The stages of this source run on other backends than was told: tell it."""
+        if backends and backends != record.backends:
+            known = {name: self.backends.get(name) for name in backends}
+            changed = backends != (record.backends or known)
+            record.backends = backends
+            if changed:
+                self.announce(record)
 
     def mute(self, record: SourceRecord, muted: bool) -> None:
         record.muted = muted

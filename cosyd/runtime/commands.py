@@ -125,4 +125,5 @@ def _describe(record: SourceRecord) -> dict[str, object]:
         "lost_frames": record.lost_frames,
         "drift_ppm": record.drift_ppm,
         "utt": record.checkpoint.utt,
+        "backends": {name: asdict(backend) for name, backend in record.backends.items()},
     }

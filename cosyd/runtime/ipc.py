@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cosyd.config.schema import Config, SourceConfig
-from cosyd.types import Backend, CaptureEvent, Checkpoint, Health, Level, RecognitionEvent
+from cosyd.types import Backend, CaptureEvent, Checkpoint, GpuUsage, Health, Level, RecognitionEvent
 
 # --- worker -> daemon ----------------------------------------------------------------------------------
 
@@ -35,7 +35,10 @@ class Failed:
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """How far the recogniser is with a source: positions in its clock, losses, audio seconds since start."""
+    """How far the recogniser is with a source: positions in its clock, losses, audio seconds since start.
+
+    ``backends``: what the stages of its front end run on; empty before there is audio.
+    """
 
     sample: int
     checkpoint: Checkpoint
@@ -43,6 +46,14 @@ class SourceProgress:
     lost_frames: int
     audio_s: float
     vad_prob: float
+    backends: dict[str, Backend] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GpuReport:
+    """Memory and load of the GPU, about once a second while there is one in use."""
+
+    usage: GpuUsage
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,7 @@ class RecognitionProgress:
     """Sent at least once a second while the worker's loop turns.
 
     ``busy_s``: how long the recogniser has been at its present task, which tells a hung network.
+    ``backends``: what the front end's stages run on for new sources.
     """
 
     sources: dict[str, SourceProgress]
@@ -58,6 +70,7 @@ class RecognitionProgress:
     busy_s: float
     decodes: int
     decode_s: float
+    backends: dict[str, Backend] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -193,6 +206,7 @@ FromWorker = (
     | CloseExpected
     | Removed
     | Notice
+    | GpuReport
     | CaptureEvent
 )
 ToWorker = Stop | Open | Reconfigure | SetMuted | SourceLost | SourceClosing | AddSource | RemoveSource

@@ -13,7 +13,7 @@ from cosyd.config.schema import MetricsConfig
 from cosyd.errors import CosydError
 from cosyd.runtime.ipc import RecognitionProgress, SourceProgress
 from cosyd.runtime.supervision import WorkerStatistics
-from cosyd.types import CaptureProgress
+from cosyd.types import Backend, CaptureProgress, GpuUsage
 
 # Seconds from the last sample to publication: 150 ms is the target, 400 ms the usual alert threshold.
 LATENCY_BUCKETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0)
@@ -89,6 +89,40 @@ class Metrics:
         self.reload_ok.set(1)
         self.journal_errors = mirrored("cosyd_journal_errors", "Events that could not be kept", [])
 
+        gpu = "cosyd_gpu_memory"
+        self.gpu_used = gauge(f"{gpu}_used_bytes", "GPU memory that cosyd uses", [])
+        self.gpu_reserved = gauge(f"{gpu}_reserved_bytes", "GPU memory that cosyd holds", [])
+        self.gpu_peak = gauge(f"{gpu}_peak_bytes", "Most GPU memory that cosyd has used", [])
+        self.gpu_device_used = gauge(f"{gpu}_device_used_bytes", "GPU memory in use by all programs", [])
+        self.gpu_total = gauge(f"{gpu}_device_total_bytes", "GPU memory there is", [])
+        self.gpu_load = gauge("cosyd_gpu_load_ratio", "Share of time in which the GPU was busy", [])
+        self.gpu_fallbacks = mirrored("cosyd_gpu_memory_fallbacks", "Requests that the reserve served", [])
+        self.gpu_moved = mirrored("cosyd_gpu_streams_moved", "Streams that went to the CPU", ["cause"])
+        self.backend = gauge("cosyd_backend_info", "1: what a stage runs on", ["source", "stage", "backend"])
+        self._backends: dict[str, dict[str, Backend]] = {}
+
+    def gpu(self, usage: GpuUsage) -> None:
+        """Memory and load of the GPU as the worker sees them."""
+        self.gpu_used.set(usage.used)
+        self.gpu_reserved.set(usage.reserved)
+        self.gpu_peak.set(usage.peak)
+        self.gpu_device_used.set(usage.device_used)
+        self.gpu_total.set(usage.device_total)
+        if usage.load is not None:
+            self.gpu_load.set(usage.load)
+        self.gpu_fallbacks.set(usage.fallbacks)
+        for cause, count in usage.moved.items():
+            self.gpu_moved.set(count, cause)
+
+    def runs_on(self, source: str, backends: dict[str, Backend]) -> None:
+        """What the stages of a source run on now."""
+        if self._backends.get(source) == backends:
+            return
+        self.backend.remove_by_labels({"source": source})
+        self._backends[source] = backends
+        for stage, backend in backends.items():
+            self.backend.labels(source, stage, backend.name).set(1)
+
     def captured(self, source: str, progress: CaptureProgress) -> None:
         self.up.labels(source).set(progress.capturing)
         self.overruns.set(progress.overruns, source)
@@ -119,7 +153,16 @@ class Metrics:
 
     def forget(self, source: str) -> None:
         """The source was removed: its gauges would stay as they were for ever."""
-        for metric in (self.up, self.vad_prob, self.behind, self.drift, self.gaps, self.requests):
+        self._backends.pop(source, None)
+        for metric in (
+            self.up,
+            self.vad_prob,
+            self.behind,
+            self.drift,
+            self.gaps,
+            self.requests,
+            self.backend,
+        ):
             metric.remove_by_labels({"source": source})
         for metric in (self.duration, self.partial_latency):
             metric.remove_by_labels({"source": source})

@@ -15,7 +15,7 @@ from cosyd.asr.decode import Decode
 from cosyd.asr.decode_queue import FINALS_LIMIT, DecodeQueue
 from cosyd.asr.listener import Action, Listener
 from cosyd.config.schema import Config, SourceConfig
-from cosyd.frontend.front_end import FrontEnd
+from cosyd.frontend.contract import StreamFrontEnd
 from cosyd.ring import Block
 from cosyd.runtime.feed import Feed
 from cosyd.runtime.ipc import (
@@ -30,7 +30,7 @@ from cosyd.runtime.ipc import (
     Removed,
     SourceProgress,
 )
-from cosyd.types import Checkpoint, EndReason, Final, Health, Level, Partial, RecognitionEvent
+from cosyd.types import Backend, Checkpoint, EndReason, Final, Health, Level, Partial, RecognitionEvent
 
 log = logging.getLogger("cosyd.runtime")
 
@@ -49,7 +49,7 @@ class Pipeline:
     def __init__(
         self,
         config: Config,
-        front_end: FrontEnd,
+        front_end: StreamFrontEnd,
         queue: DecodeQueue,
         limit_s: float,
         emit: Callable[[FromWorker], None],
@@ -295,13 +295,17 @@ class Pipeline:
         """A snapshot for the daemon."""
         queue = self._queue.statistics()
         return RecognitionProgress(
-            {name: _progress(feed) for name, feed in self._feeds.items()},
+            {name: _progress(feed, self._backends_of(feed)) for name, feed in self._feeds.items()},
             queue.waiting_finals + queue.waiting_partials,
             queue.coalesced,
             time.monotonic() - queue.busy_since if queue.busy_since is not None else 0.0,
             queue.decoded,
             queue.decode_s,
+            self._front_end.backends,
         )
+
+    def _backends_of(self, feed: Feed) -> dict[str, Backend]:
+        return self._front_end.backends_of(feed.slot) if feed.attached else {}
 
 
 def _newest_sample(event: Partial | Final) -> int:
@@ -309,7 +313,7 @@ def _newest_sample(event: Partial | Final) -> int:
     return event.decided_sample if isinstance(event, Final) else event.end_sample
 
 
-def _progress(feed: Feed) -> SourceProgress:
+def _progress(feed: Feed, backends: dict[str, Backend]) -> SourceProgress:
     return SourceProgress(
         feed.position,
         feed.current_checkpoint,
@@ -317,4 +321,5 @@ def _progress(feed: Feed) -> SourceProgress:
         feed.lost_frames,
         feed.audio_s,
         feed.vad_prob,
+        backends,
     )

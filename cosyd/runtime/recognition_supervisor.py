@@ -25,6 +25,7 @@ from cosyd.runtime.ipc import (
     Failed,
     FromWorker,
     GapSeen,
+    GpuReport,
     Heard,
     Notice,
     Ready,
@@ -148,6 +149,8 @@ class RecognitionSupervisor:
             self._ready(message)
         elif isinstance(message, RecognitionProgress):
             self._progressed(message)
+        elif isinstance(message, GpuReport):
+            self._metrics.gpu(message.usage)
         elif isinstance(message, Notice):
             health = message.health
             self._board.health(message.source, health.code, health.severity, health.message, **health.details)
@@ -187,6 +190,7 @@ class RecognitionSupervisor:
 
     def _progressed(self, progress: RecognitionProgress) -> None:
         self._metrics.recognised(progress)
+        self._board.backends |= progress.backends
         for name, source in progress.sources.items():
             record = self._board.records.get(name)
             if record:
@@ -194,3 +198,5 @@ class RecognitionSupervisor:
                 record.vad_prob = source.vad_prob
                 record.behind_s = source.behind_s
                 record.lost_frames = source.lost_frames
+                self._board.runs_on(record, source.backends)
+                self._metrics.runs_on(name, source.backends)

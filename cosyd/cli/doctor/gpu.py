@@ -1,46 +1,67 @@
-"""Is there a GPU, and what is missing to use it? Nothing of it is imported, only looked for."""
+"""Is there a GPU, what is missing to use it, and what will each stage run on? Nothing of it is opened."""
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
 from cosyd.cli.doctor.check import Check, Setup, fail, ok, warn
-from cosyd.errors import GpuError
-from cosyd.frontend.factory import choose_backend
+from cosyd.config.schema import Config
+from cosyd.frontend.front_end import needs_denoiser
+from cosyd.gpu import kernels, probe
+from cosyd.gpu.probe import Refusal, refusal, why_unusable
+from cosyd.runtime.assembly import KERNELS
 
-DEVICES = (Path("/dev/nvidiactl"), Path("/dev/nvhost-gpu"), Path("/dev/nvgpu"))  # PC; Jetson; newer Jetson
-DRIVER = "libcuda.so.1"
 CUDA_PROVIDER = "libonnxruntime_providers_cuda.so"
-PACKAGES = {
-    "pycuda": "apt install python3-pycuda, or pip install pycuda",
-    "tensorrt": "install TensorRT's Python package; on a Jetson it is part of JetPack",
-}
+CPU_REMEDY = "install what is missing, or set gpu.backend: auto and gpu.require_gpu: false"
 
 
 def examine(setup: Setup) -> Iterator[Check]:
-    try:
-        chosen = choose_backend(setup.config.gpu)
-    except GpuError as error:
-        yield fail("gpu.backend", str(error), "set gpu.backend: auto and gpu.require_gpu: false")
-    else:
-        yield ok("gpu.backend", f"networks run on {chosen.name}: {chosen.reason}")
-    reason = why_unusable()
-    if reason is not None:
+    config, cache = setup.config, setup.paths.cache / KERNELS
+    why = refusal(config.gpu, cache)
+    yield backend(config, why)
+    yield from stages(config, why)
+    if (reason := why_unusable()) is not None:
         yield ok("gpu.device", reason)
         return
-    yield ok("gpu.device", driver_says() or "a GPU answers")
-    if setup.config.gpu.backend != "cpu":
+    yield ok("gpu.device", probe.driver_says() or "a GPU answers")
+    if config.gpu.backend != "cpu":
         yield from _libraries()
+        yield kernel_code(cache)
+
+
+def backend(config: Config, why: Refusal | None) -> Check:
+    """What was asked for, and whether it can be had."""
+    asked = config.gpu
+    if why is None:
+        return ok("gpu.backend", "the front end runs on the GPU")
+    if asked.require_gpu or asked.backend == "cuda":
+        key = "gpu.require_gpu" if asked.require_gpu else "gpu.backend is cuda"
+        return fail("gpu.backend", f"{key}, but {why.reason}", CPU_REMEDY)
+    if why.there:
+        return warn("gpu.backend", f"the front end runs on the CPU: {why.reason}", CPU_REMEDY)
+    return ok("gpu.backend", f"the front end runs on the CPU: {why.reason}")
+
+
+def stages(config: Config, why: Refusal | None) -> Iterator[Check]:
+    """What each stage runs on, and why there."""
+    where = f"CPU: {why.reason}" if why else "GPU: one is there with all that is needed"
+    yield ok("stage.vad", where)
+    off = "nobody would hear it (frontend.denoise, vad_input, asr_input)"
+    yield ok("stage.denoise", where if needs_denoiser(config.frontend) else f"none: {off}")
 
 
 def _libraries() -> Iterator[Check]:
     """What is needed beside the driver; only asked where there is a GPU."""
-    for package, remedy in PACKAGES.items():
-        there = importlib.util.find_spec(package) is not None
-        yield ok(f"gpu.{package}", "installed") if there else warn(f"gpu.{package}", "not installed", remedy)
+    for package, remedy in probe.PACKAGES.items():
+        name, there = f"gpu.{package}", probe.installed(package)
+        yield ok(name, "installed") if there else warn(name, "not installed", remedy)
+    if probe.installed("tensorrt"):
+        yield ok("gpu.tensorrt", "installed")
+    else:
+        remedy = "install TensorRT's Python package; on a Jetson it is part of JetPack"
+        yield warn("gpu.tensorrt", "not installed", remedy)
     if has_cuda_provider():
         yield ok("gpu.onnxruntime", "has the CUDA provider")
     else:
@@ -50,36 +71,15 @@ def _libraries() -> Iterator[Check]:
         )
 
 
-def why_unusable() -> str | None:
-    """Why no GPU can be used; None if one can."""
-    if not any(path.exists() for path in DEVICES):
-        return "no NVIDIA GPU: there is no /dev/nvidiactl, nor a Jetson's /dev/nvhost-gpu"
-    count = device_count()
-    if count is None:
-        return f"the driver's library {DRIVER} cannot be loaded or initialised"
-    return None if count else "the driver sees no GPU"
-
-
-def device_count() -> int | None:
-    """GPUs that the driver counts; None when it does not work."""
-    try:
-        cuda = ctypes.CDLL(DRIVER)
-    except OSError:
-        return None
-    count = ctypes.c_int(0)
-    if cuda.cuInit(0) != 0 or cuda.cuDeviceGetCount(ctypes.byref(count)) != 0:
-        return None
-    return count.value
-
-
-def driver_says() -> str:
-    """The GPUs' names as the driver lists them, where it does."""
-    folders = Path("/proc/driver/nvidia/gpus")
-    names = []
-    for information in sorted(folders.glob("*/information")):
-        lines = information.read_text(errors="replace").splitlines()
-        names += [line.split(":", 1)[1].strip() for line in lines if line.startswith("Model:")]
-    return ", ".join(names)
+def kernel_code(cache: Path) -> Check:
+    """Where the kernels' machine code for this GPU comes from."""
+    arch = probe.architecture()
+    if arch is None:
+        return warn("gpu.kernels", "the driver does not tell the GPU's architecture", "update the driver")
+    if where := kernels.origin(arch, cache):
+        return ok("gpu.kernels", f"sm_{arch}: {where}")
+    remedy = "install nvcc or cuda-bindings, or a package with fatbins (make wheel)"
+    return warn("gpu.kernels", f"no machine code for sm_{arch} and no compiler", remedy)
 
 
 def has_cuda_provider() -> bool:

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from cosyd.bench import report
-from cosyd.cli.doctor.gpu import why_unusable
+from cosyd.gpu.probe import why_unusable
 from cosyd.cli.listen import _settings
 from cosyd.client import AsrFinal
 from cosyd.config.load import Loaded, load

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosyd.config.schema import FrontendConfig, GpuConfig
-from cosyd.errors import CosydError, GpuError, ModelMissing, UnsupportedFormat
-from cosyd.frontend.factory import choose_backend, make_front_end, models_needed
+from cosyd.config.schema import FrontendConfig
+from cosyd.errors import CosydError, ModelMissing, UnsupportedFormat
+from cosyd.frontend.factory import make_front_end, models_needed
 from cosyd.frontend.filters import Delay
 from cosyd.frontend.front_end import PENDING_BLOCKS, FrontBatch, FrontEnd, needs_denoiser
 from cosyd.models.store import ModelStore
@@ -193,7 +193,7 @@ def test_real_networks_cut_and_batched_change_no_bit(models_dir: Path) -> None:
     rng = np.random.default_rng(5)
     xs = [(rng.standard_normal((spec.rate_hz, 2)) * 3000).astype(np.int16) for spec in specs]
     store = ModelStore(models_dir)
-    together, _ = make_front_end(FrontendConfig(asr_input="blend", blend=0.5), GpuConfig(), store)
+    together = make_front_end(FrontendConfig(asr_input="blend", blend=0.5), store)
     slots, batches, at = [together.open(spec) for spec in specs], [], [0, 0, 0]
     while any(position < len(x) for position, x in zip(at, xs, strict=True)):
         for index, (slot, x) in enumerate(zip(slots, xs, strict=True)):
@@ -204,7 +204,7 @@ def test_real_networks_cut_and_batched_change_no_bit(models_dir: Path) -> None:
         together.flush(slot)
     batches += drain(together)
     assert max(len(batch.slots) for batch in batches) == 3
-    alone, _ = make_front_end(FrontendConfig(asr_input="blend", blend=0.5), GpuConfig(), store)
+    alone = make_front_end(FrontendConfig(asr_input="blend", blend=0.5), store)
     for slot, spec, x in zip(slots, specs, xs, strict=True):
         other = alone.open(spec)
         expected = rows(feed(alone, other, x), other)
@@ -294,15 +294,6 @@ def test_nothing_to_do_is_none() -> None:
 # --- choosing ------------------------------------------------------------------------------------------
 
 
-def test_the_backend_comes_with_its_reason_and_a_demanded_gpu_is_an_error() -> None:
-    assert choose_backend(GpuConfig()).name == "cpu" and "CUDA" in choose_backend(GpuConfig()).reason
-    assert choose_backend(GpuConfig(backend="cpu")).reason == "gpu.backend is cpu"
-    with pytest.raises(GpuError, match=r"gpu\.backend: cuda"):
-        choose_backend(GpuConfig(backend="cuda"))
-    with pytest.raises(GpuError, match=r"gpu\.require_gpu"):
-        choose_backend(GpuConfig(require_gpu=True))
-
-
 def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match="cosyd models pull silero-vad-6"):
-        make_front_end(FrontendConfig(), GpuConfig(), ModelStore(tmp_path))
+        make_front_end(FrontendConfig(), ModelStore(tmp_path))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosyd.config.schema import FrontendConfig, GpuConfig
+from cosyd.config.schema import FrontendConfig
 from cosyd.frontend.factory import make_front_end
 from cosyd.frontend.filters import Delay
 from cosyd.frontend.front_end import FrontBatch, FrontEnd
@@ -228,7 +228,7 @@ def test_real_speech_after_a_long_rest_is_as_if_there_had_been_none(models_dir: 
     out = {}
     for rests in (True, False):
         config = FrontendConfig(asr_input="denoised", denoise_rests=rests, remove_dc=False)
-        front, _ = make_front_end(config, GpuConfig(), ModelStore(models_dir))
+        front = make_front_end(config, ModelStore(models_dir))
         front.open(MONO_16K)
         out[rests] = heard(front, x)
     passed = (out[True] == blocks_of(x)).all(axis=1)
@@ -240,7 +240,7 @@ def test_real_speech_after_a_long_rest_is_as_if_there_had_been_none(models_dir: 
 def test_real_networks_that_rest_and_wake_in_a_batch_change_no_bit(models_dir: Path) -> None:
     xs = [speech(models_dir, silence_s, seed) for seed, silence_s in enumerate((1.0, 2.2, 5.0))]
     store = ModelStore(models_dir)
-    together, _ = make_front_end(FrontendConfig(), GpuConfig(), store)
+    together = make_front_end(FrontendConfig(), store)
     slots = [together.open(MONO_16K) for _ in xs]
     batches: list[FrontBatch] = []
     for begin in range(0, max(map(len, xs)), 3000):
@@ -251,7 +251,7 @@ def test_real_networks_that_rest_and_wake_in_a_batch_change_no_bit(models_dir: P
         together.flush(slot)
     batches += drain(together)
     for slot, x in zip(slots, xs, strict=True):
-        alone, _ = make_front_end(FrontendConfig(), GpuConfig(), store)
+        alone = make_front_end(FrontendConfig(), store)
         alone.open(MONO_16K)
         got = np.concatenate([batch.asr[batch.slots == slot] for batch in batches])
         np.testing.assert_array_equal(got, heard(alone, x))
