@@ -1,0 +1,201 @@
+"""Echo cancellation: what the device plays, taken out of what it hears.
+
+Reference and microphones are aligned by correlation, a Kalman filter learns the echo path, what it leaves is
+suppressed. A change of the playback's delay moves the alignment, not the filter, so that it need not learn
+anew; a playback clock of its own is followed by reading the reference between samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosyd.array.echo_delay import WINDOW_S, DelayEstimate, DelayEstimator
+from cosyd.array.echo_drift import DriftTracker
+from cosyd.array.echo_filter import KalmanEchoFilter, Real
+from cosyd.array.echo_reference import ReferenceLine
+from cosyd.array.echo_residual import ResidualSuppressor
+from cosyd.spec import FRAME
+
+BLOCK = 2 * FRAME.hop  # 16 ms: half the cost of 8 ms, and the filter converges alike
+_HEAD = 32  # samples of filter before the direct path: 2 ms for what comes early
+_LEARNT_DB = 6.0  # echo return loss enhancement from which on the filter has an echo path to keep
+_SURE = 20.0  # clarity of a correlation's peak on which the alignment moves
+_GOOD_DB = 15.0  # enhancement at which the alignment is beyond doubt
+_AGREE = 2  # samples by which two looks may differ and still mean the same delay
+_BETTER = 0.5  # share of the error's power that another alignment must leave to be taken
+_LOUD = 1e-8  # mean square below which nothing counts as played: -80 dBFS
+_ERLE_S = 0.3  # smoothing of the powers that ``erle_db`` compares
+
+
+@dataclass(frozen=True)
+class EchoState:
+    """``delay``: samples by which the reference is read late; ``drift_ppm``: its growth; ``moves``: jumps of
+    it; ``erle_db``: how much weaker the error is than the microphone while something is played."""
+
+    delay: float
+    drift_ppm: float
+    moves: int
+    erle_db: float
+
+
+class EchoCanceller:
+    """``mics`` microphones and ``references`` played channels of one stream, an ``ArrayStep``.
+
+    ``tail_ms``: length of echo path that is learnt. ``longest_delay_ms``: from reference to echo.
+    ``suppress_db``: most that is taken from residual echo, negative; 0 leaves the linear filter alone.
+    """
+
+    def __init__(
+        self,
+        mics: int,
+        references: int = 1,
+        *,
+        tail_ms: int = 256,
+        longest_delay_ms: int = 1_000,
+        suppress_db: float = -25.0,
+        rate_hz: int = FRAME.rate_hz,
+    ) -> None:
+        partitions = -(-tail_ms * rate_hz // 1000 // BLOCK)
+        longest = longest_delay_ms * rate_hz // 1000
+        self._mics = mics
+        self._filter = KalmanEchoFilter(mics, references, BLOCK, partitions, rate_hz)
+        self._history = (partitions + 1) * BLOCK
+        window = round(WINDOW_S * rate_hz)
+        self._line = ReferenceLine(references, longest + self._history + window + 2 * BLOCK)
+        self._heard = ReferenceLine(mics, window)
+        self._delays = DelayEstimator(rate_hz, longest)
+        self._drift = DriftTracker(BLOCK, rate_hz)
+        self._suppressor = (
+            ResidualSuppressor(mics, FRAME.hop, rate_hz, suppress_db) if suppress_db < 0 else None
+        )
+        self._keep = float(np.exp(-BLOCK / (_ERLE_S * rate_hz)))
+        self._longest = longest
+        self._pending = np.zeros((mics + references, 0), np.float32)
+        self._ready = np.zeros((mics, BLOCK - FRAME.hop), np.float32)
+        self.reset()
+
+    @property
+    def delay(self) -> int:
+        """Samples by which the output trails the input: filling a block, and the suppressor's overlap."""
+        return BLOCK - FRAME.hop + (FRAME.hop if self._suppressor else 0)
+
+    @property
+    def state(self) -> EchoState:
+        erle = 10 * np.log10(max(self._mic_power, 1e-20) / max(self._error_power, 1e-20))
+        return EchoState(self._offset, self._drift.ppm, self._moves, float(erle))
+
+    def reset(self) -> None:
+        self._filter.reset()
+        self._line.reset()
+        self._heard.reset()
+        self._delays.reset()
+        self._drift.reset()
+        if self._suppressor:
+            self._suppressor.reset()
+        self._offset = 0.0
+        self._seen: int | None = None  # delay of the last look
+        self._learnt = False  # there is an echo path to keep
+        self._moves = 0
+        self._mic_power = self._error_power = 0.0
+        self._pending = self._pending[:, :0]
+        self._ready = np.zeros((self._mics, BLOCK - FRAME.hop), np.float32)
+
+    def process(self, block: Real) -> Real:
+        """[mics + references, n] -> [mics, n]; n is a whole number of hops."""
+        self._pending = np.concatenate([self._pending, block], axis=1)
+        done = [self._ready]
+        while self._pending.shape[1] >= BLOCK:
+            done.append(self._cancel(self._pending[:, :BLOCK]))
+            self._pending = self._pending[:, BLOCK:]
+        ready = np.concatenate(done, axis=1)
+        n = block.shape[1]
+        self._ready = ready[:, n:]
+        return ready[:, :n]
+
+    def _cancel(self, block: Real) -> Real:
+        mic, played = block[: self._mics], block[self._mics :]
+        self._line.write(played)
+        self._heard.write(mic)
+        if (estimate := self._delays.accept(mic[0], played.mean(axis=0))) is not None:
+            self._align(estimate)
+        reference = self._read_reference()
+        error, echo = self._filter.process(mic, reference)
+        active = float(np.mean(reference * reference)) > _LOUD
+        self._drift.accept(self._filter.weights, BLOCK, active)
+        if active:
+            self._mic_power += (1 - self._keep) * (float(np.mean(mic * mic)) - self._mic_power)
+            self._error_power += (1 - self._keep) * (float(np.mean(error * error)) - self._error_power)
+        return self._suppress(error, echo)
+
+    def _read_reference(self) -> Real:
+        """The reference of this block, as late as the alignment says and at the pace of the microphones.
+
+        At either end of the line there is no room to follow a drift.
+        """
+        skew = self._drift.skew
+        if not 0 <= self._offset + skew * BLOCK <= self._longest:
+            skew = 0.0
+        start = self._line.written - BLOCK - self._offset
+        self._offset += skew * BLOCK
+        return self._line.read(start, BLOCK, 1 - skew)
+
+    def _suppress(self, error: Real, echo: Real) -> Real:
+        if self._suppressor is None:
+            return error
+        # The filter's uncertainty is a power in rectangular blocks of BLOCK; the frames are Hann-windowed and
+        # twice a hop long: half as many bins, half the energy.
+        uncertainty = 0.5 * self._filter.uncertainty.mean(axis=0)[::2]
+        return self._suppressor.process(error, echo, uncertainty)
+
+    # --- alignment ---
+
+    def _align(self, estimate: DelayEstimate) -> None:
+        """Move to where the echo is, when two looks agree and it pays."""
+        confirmed = self._seen is not None and abs(estimate.delay - self._seen) <= _AGREE
+        self._seen = estimate.delay
+        if not confirmed or estimate.clarity < _SURE:
+            return
+        lag = estimate.delay - round(self._offset)
+        poor = self.state.erle_db < _LEARNT_DB
+        self._learnt |= not poor
+        if self._learnt and self.state.erle_db < _GOOD_DB and (jump := self._jump(lag)):
+            self._move(self._offset + jump)
+        elif poor and not 0 <= lag <= 2 * _HEAD:
+            self._filter.forget()
+            self._learnt = False
+            self._move(estimate.delay - _HEAD)
+
+    def _jump(self, lag: int) -> int:
+        """By how much the delay has changed, judging by the peak at ``lag``; 0 where moving does not pay."""
+        path = self._filter.impulses()[0].sum(axis=0)
+        jump = lag - int(np.abs(path).argmax())
+        return jump if jump and self._pays(path, jump) else 0
+
+    def _pays(self, path: Real, jump: int) -> bool:
+        """Whether there would lately have been much less error, had the reference been read that much later.
+
+        ``path``: from the sum of the references to the first microphone.
+        """
+        if not 0 <= self._offset + jump <= self._longest:
+            return False
+        heard = self._heard.read(self._heard.written - self._heard.length, self._heard.length)[0]
+
+        def left(offset: float) -> float:
+            count = len(heard) + len(path) - 1
+            played = self._line.read(round(self._line.written - count - offset), count).sum(axis=0)
+            size = 1 << (count - 1).bit_length()
+            echo = np.fft.irfft(np.fft.rfft(played, size) * np.fft.rfft(path, size), size)
+            error = heard - echo[len(path) - 1 : count]
+            return float(np.square(error[len(error) // 2 :]).mean())  # the jump lies before this half
+
+        return left(self._offset + jump) < _BETTER * left(self._offset)
+
+    def _move(self, offset: float) -> None:
+        """Read the reference that late from now on; the filter's past is read again accordingly."""
+        self._offset = float(min(max(round(offset), 0), self._longest))
+        self._moves += 1
+        self._drift.restart()
+        start = self._line.written - BLOCK - self._history - round(self._offset)
+        self._filter.replay(self._line.read(start, self._history))
