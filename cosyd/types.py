@@ -174,6 +174,21 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class Voice:
+    """Someone who speaks. Degrees: counter-clockwise from +x in the room, above the plane (None: not asked).
+
+    ``track``: the number of the voice; the same one as long as it is followed. ``conf``: 0..1, that it
+    speaks from there just now. ``zone``: the configured sector it is in, if any.
+    """
+
+    track: int
+    azimuth_deg: float
+    elevation_deg: float | None = None
+    conf: float = 0.0
+    zone: str = ""
+
+
+@dataclass(frozen=True)
 class Level:
     """Loudness of one stretch of a source: dBFS per channel, and the VAD's last probability."""
 
