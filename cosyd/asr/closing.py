@@ -65,12 +65,15 @@ class ClosingLine:
     def add(self, closing: Closing) -> None:
         self._line.append(closing)
 
-    def decoded(self, decode: Decode, transcript: Transcript) -> bool:
-        """Take the result that an utterance waits for; False: none waits for this one."""
+    def decoded(self, decode: Decode, transcript: Transcript, *, trusted: bool = False) -> bool:
+        """Take the result that an utterance waits for; False: none waits for this one.
+
+        ``trusted``: of a model that says nothing where it hears nothing, so that nothing is doubted.
+        """
         closing = self._waiting_for(decode)
         if closing is not None:
             speech = closing.utterance.speech_between(decode.anchor, decode.blocks)
-            closing.settle(believed(transcript, speech))
+            closing.settle(transcript if trusted else believed(transcript, speech))
         return closing is not None
 
     def failed(self, decode: Decode) -> bool:

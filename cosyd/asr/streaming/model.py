@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from cosyd.asr.decoders.ctc_beam import CtcBeam
 from cosyd.asr.decoders.ctc_greedy import CtcGreedy
 from cosyd.asr.decoders.hypothesis import StreamDecoder
+from cosyd.asr.decoders.transducer_beam import TransducerBeam
 from cosyd.asr.decoders.transducer_greedy import TransducerGreedy
 from cosyd.asr.streaming.families import describe
 from cosyd.asr.streaming.folder import CPU_ORDER, ModelFolder, Precision, open_folder
@@ -22,17 +24,18 @@ from cosyd.asr.streaming.ports import Ports
 from cosyd.asr.streaming.spec import EncoderSpec
 from cosyd.asr.streaming.tokens import Tokens, read_tokens
 from cosyd.engine.protocol import Engine
-from cosyd.errors import ConfigError, ModelDamaged
+from cosyd.errors import ModelDamaged
 
 OpenEngine = Callable[[Path], Engine]
 
 
 @dataclass(frozen=True)
 class Search:
-    """How to decode. ``paths``: beams of the search ``beam``."""
+    """How to decode. ``paths``: hypotheses followed at a time, 1 is greedy; ``hotword_paths``: the same for
+    streams with hotwords, which a greedy search could not favour."""
 
-    method: str = "greedy"
-    paths: int = 4
+    paths: int = 1
+    hotword_paths: int = 4
     blank_penalty: float = 0.0
 
 
@@ -98,13 +101,14 @@ class StreamingModel:
                 f"{self.folder.tokens}: has {len(self.tokens)} symbols, the network {width}; one is another's"
             )
 
-    def search(self, settings: Search) -> StreamDecoder[Any]:
-        """A search over this model's scores. Raises ConfigError for a method that there is not."""
-        if settings.method == "greedy":
-            if self.networks is None:
-                return CtcGreedy(blank=self.tokens.blank)
-            return TransducerGreedy(self.networks, blank_penalty=settings.blank_penalty)
-        raise ConfigError([f"asr.search: {settings.method!r} is no search; there are: greedy, beam"])
+    def search(self, paths: int, blank_penalty: float = 0.0) -> StreamDecoder[Any]:
+        """A search over this model's scores."""
+        blank = self.tokens.blank
+        if self.networks is None:
+            return CtcGreedy(blank=blank) if paths == 1 else CtcBeam(beam=paths, blank=blank)
+        if paths == 1:
+            return TransducerGreedy(self.networks, blank_penalty=blank_penalty)
+        return TransducerBeam(self.networks, beam=paths, blank_penalty=blank_penalty)
 
     def close(self) -> None:
         """Idempotent."""

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from cosyd.asr.decoders.context_graph import ContextGraph
 from cosyd.asr.decoders.hypothesis import Hypothesis, StreamDecoder
 from cosyd.asr.recognizer import Audio
+from cosyd.asr.streaming.chunk import LiveTranscript
 from cosyd.asr.streaming.encoder import SlottedEncoder
-from cosyd.asr.streaming.features import RATE_HZ, FeatureStream
+from cosyd.asr.streaming.features import RATE_HZ, FeatureStream, Frames
 from cosyd.asr.streaming.model import Search, StreamingModel, silence
-from cosyd.asr.streaming.transcript import transcript_of
-from cosyd.types import Transcript
+from cosyd.asr.streaming.transcript import stable_text, transcript_of
+from cosyd.errors import InferenceError
+
+log = logging.getLogger(__name__)
 
 # Models say a piece up to so much later than it is spoken: what is said at the very end needs that, too.
 LATE_S = 0.32
+ALL = 64  # more readings than any beam has
 
 
 @dataclass
 class _Stream:
+    """``start_s``: time of the frame from which ``frames`` are counted."""
+
     features: FeatureStream
-    search: Any
+    search: StreamDecoder[Any]
+    state: Any
+    start_s: float = 0.0
+    frames: int = 0
     samples: int = 0
     ended: bool = False
 
@@ -45,16 +55,21 @@ class Streams:
         self.capacity = capacity
         self._spec = model.spec
         self._encoder = SlottedEncoder(model.encoder, model.spec, capacity)
-        self._search: StreamDecoder[Any] = model.search(search or Search())
+        search = search or Search()
+        self._plain = model.search(search.paths, search.blank_penalty)
+        paths = max(search.paths, search.hotword_paths)
+        self._boosted = model.search(paths, search.blank_penalty)  # of streams with hotwords
         self._streams: dict[int, _Stream] = {}
 
     def __len__(self) -> int:
         return len(self._streams)
 
-    def open(self, graph: ContextGraph | None = None) -> int:
-        """A new stream's slot. ``graph``: phrases to favour. Raises InferenceError when all are in use."""
+    def open(self, graph: ContextGraph | None = None, *, start_s: float = 0.0) -> int:
+        """A new stream's slot. ``graph``: phrases to favour. ``start_s``: time of its first sample, in the
+        clock that word times shall have. Raises InferenceError when all slots are in use."""
         slot = self._encoder.open()
-        self._streams[slot] = _Stream(self._spec.feature.open(), self._search.open(graph))
+        search = self._plain if graph is None else self._boosted
+        self._streams[slot] = _Stream(self._spec.feature.open(), search, search.open(graph), start_s)
         return slot
 
     def push(self, slot: int, audio: Audio) -> None:
@@ -81,14 +96,28 @@ class Streams:
         needed = self._spec.window + self._spec.strict
         return [slot for slot in candidates if self._streams[slot].features.ready >= needed]
 
-    def step(self, slots: Sequence[int]) -> None:
-        """One step of each of these streams, which must be ready. Raises InferenceError; the audio of that
-        step is then lost to these streams, and their states are what they were."""
+    def step(self, slots: Sequence[int], attempts: int = 1) -> None:
+        """One step of each of these streams, which must be ready. Raises InferenceError when it failed that
+        often; the audio of that step is then lost to these streams, and their states are what they were."""
         spec = self._spec
         streams = [self._streams[slot] for slot in slots]
         windows = [stream.features.window(spec.window, spec.shift) for stream in streams]
-        scores = self._encoder.step(slots, windows)
-        self._search.decode(scores, [stream.search for stream in streams])
+        scores = self._encode(slots, windows, attempts)
+        for search in (self._plain, self._boosted):
+            rows = [row for row, stream in enumerate(streams) if stream.search is search]
+            if rows:
+                part = scores if len(rows) == len(streams) else scores[rows]
+                search.decode(part, [streams[row].state for row in rows])
+        for stream in streams:
+            stream.frames += scores.shape[1]
+
+    def _encode(self, slots: Sequence[int], windows: Sequence[Frames], attempts: int) -> Frames:
+        for _ in range(attempts - 1):
+            try:
+                return self._encoder.step(slots, windows)
+            except InferenceError as error:
+                log.warning("%s; once more", error)
+        return self._encoder.step(slots, windows)
 
     def run(self, slots: Iterable[int], most: int | None = None) -> None:
         """Step until none of these streams is ready; ``most`` streams a batch."""
@@ -96,23 +125,28 @@ class Streams:
         while batch := self.ready(waiting)[: most or self.capacity]:
             self.step(batch)
 
-    def hypothesis(self, slot: int, *, final: bool = False) -> Hypothesis:
-        return self._search.n_best(self._streams[slot].search, 1, final=final)[0]
+    def n_best(self, slot: int, n: int = 1, *, final: bool = False) -> list[Hypothesis]:
+        """The best readings so far, best first; ``final``: nothing follows."""
+        stream = self._streams[slot]
+        return stream.search.n_best(stream.state, n, final=final)
 
-    def transcript(self, slot: int, *, final: bool = False, start_s: float = 0.0) -> Transcript:
+    def transcript(self, slot: int, *, final: bool = False) -> LiveTranscript:
         """The text since the stream was opened or restarted."""
-        return transcript_of(
-            self.hypothesis(slot, final=final), self.model.tokens, self._spec.frame_s, start_s
+        stream = self._streams[slot]
+        beams = self.n_best(slot, ALL, final=final)
+        text = transcript_of(beams[0], self.model.tokens, self._spec.frame_s, stream.start_s)
+        return LiveTranscript(
+            **{field.name: getattr(text, field.name) for field in fields(text)},
+            stable=text.text if final else stable_text(beams, self.model.tokens),
+            trailing_s=beams[0].trailing_blanks * self._spec.frame_s,
         )
-
-    def trailing_s(self, slot: int) -> float:
-        """Seconds of audio since the last token."""
-        return self.hypothesis(slot).trailing_blanks * self._spec.frame_s
 
     def restart(self, slot: int, graph: ContextGraph | None = None) -> None:
         """The text begins anew, the states of the encoder go on: what was heard is not heard again."""
         stream = self._streams[slot]
-        stream.search = self._search.restart(stream.search, graph)
+        stream.state = stream.search.restart(stream.state, graph if stream.search is self._boosted else None)
+        stream.start_s += stream.frames * self._spec.frame_s
+        stream.frames = 0
 
     def close(self, slot: int) -> None:
         del self._streams[slot]

@@ -39,6 +39,21 @@ def transcript_of(hypothesis: Hypothesis, tokens: Tokens, frame_s: float, start_
     )
 
 
+def stable_text(beams: Sequence[Hypothesis], tokens: Tokens) -> str:
+    """The words that no later result can change: whole, and the same in every reading that is still followed.
+
+    A search only ever goes on from the readings that it has, so what they share stays.
+    """
+    first = beams[0].tokens
+    shared = len(first)
+    for other in beams[1:]:
+        same = (i for i, (a, b) in enumerate(zip(first, other.tokens, strict=False)) if a != b)
+        shared = min(shared, len(other.tokens), next(same, shared))
+    while shared > 0 and not (shared < len(first) and tokens.starts_word(first[shared])):
+        shared -= 1  # the word may go on
+    return tokens.text(first[:shared])
+
+
 def _words(hypothesis: Hypothesis, tokens: Tokens) -> list[_Group]:
     groups: list[_Group] = []
     found = zip(hypothesis.tokens, hypothesis.frames, hypothesis.log_probs, strict=True)
