@@ -1,0 +1,86 @@
+"""A real CUDA error in the middle of a stream: what the daemon's front end makes of it.
+
+In a process of its own: the error takes the whole context.
+dead_gpu.py MODELS CACHE
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from cosyd.config.schema import FrontendConfig, GpuConfig
+from cosyd.frontend.factory import make_front_end
+from cosyd.gpu.factory import open_front_end
+from cosyd.models.store import ModelStore
+from cosyd.spec import AudioSpec, SampleFormat
+from cosyd.types import GpuUsage, Health
+
+SPEC = AudioSpec(48_000, 2, SampleFormat.S16)
+PIECE = 1234
+FAIL_AT = 1.7  # seconds
+
+
+class Ear:
+    def __init__(self) -> None:
+        self.healths: list[Health] = []
+
+    def health(self, health: Health) -> None:
+        self.healths.append(health)
+
+    def usage(self, usage: GpuUsage) -> None:
+        pass
+
+
+def play(front, x: np.ndarray, fault=None):
+    """(clocks, blocks, probabilities) of one stream; ``fault`` is called once on the way."""
+    slot, at, got = front.open(SPEC), 0, []
+    while at < len(x):
+        if fault and at > FAIL_AT * SPEC.rate_hz:
+            fault()
+            fault = None
+        at += front.push(slot, x[at : at + PIECE], at)
+        got += list(iter(front.step, None))
+    front.flush(slot)
+    got += list(iter(front.step, None))
+    clocks, blocks, probabilities = (
+        [getattr(b, name)[0] for b in got] for name in ("samples", "asr", "vad_prob")
+    )
+    return np.array(clocks), np.array(blocks), np.array(probabilities)
+
+
+def main() -> None:
+    models, cache = map(Path, sys.argv[1:3])
+    store, config, ear = ModelStore(models), FrontendConfig(denoise_rests=False), Ear()
+    rng, t = np.random.default_rng(0), np.arange(3 * SPEC.rate_hz) / SPEC.rate_hz
+    voice = 4000 * np.sin(2 * np.pi * 140 * t) * np.clip(np.sin(15 * t), 0, 1)
+    x = (voice[:, None] + rng.normal(0, 300, (len(t), 2))).astype(np.int16)
+    expected = play(make_front_end(config, store), x)
+    with open_front_end(config, GpuConfig(require_gpu=True), store, cache, ear) as front:
+        bank = front._banks.all[0]
+        gpu = bank._pipeline._gpu
+
+        def illegal_address() -> None:
+            values = (np.uintp(64), np.int32(8), np.int32(64), np.uintp(64))  # no such memory on the device
+            gpu.launch("slots", "clear_slots", (4, 1), 256, *values, stream=bank._pipeline._stream)
+
+        clocks, blocks, probabilities = play(front, x, illegal_address)
+        reason = front.backends["vad"].reason
+    assert [h.code for h in ear.healths] == ["gpu_failed"], ear.healths
+    assert "illegal" in reason, reason
+    np.testing.assert_array_equal(clocks, expected[0])
+    after = clocks > FAIL_AT * SPEC.rate_hz
+    np.testing.assert_allclose(blocks[~after], expected[1][~after], atol=1e-4)
+    far = np.abs(blocks[after] - expected[1][after])
+    changed = int(((probabilities > 0.6) != (expected[2] > 0.6)).sum())
+    sys.stdout.write(
+        f"{ear.healths[0].message}\n{len(clocks)} blocks, none missing; after the failure off by at most "
+        f"{far.max():.1e} where the CPU alone would be, {changed} VAD decisions changed\n"
+    )
+    assert far.max() < 0.05 and changed == 0
+
+
+if __name__ == "__main__":
+    main()
