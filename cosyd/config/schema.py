@@ -69,6 +69,20 @@ class ArrayConfig(Section):
         -20.0, "Diagonal loading of the sharp beams: higher is more robust and less sharp.", ge=-60, le=20
     )
     zones: tuple[ZoneConfig, ...] = live((), "Sectors to listen to or to ignore; none is all around.")
+    gains_db: tuple[float, ...] | None = live(
+        None, "Added to each microphone, in their order; null is 0. `cosyd array calibrate` writes it."
+    )
+    delays_us: tuple[float, ...] | None = live(
+        None, "By how much each microphone's channel is late; null is 0. `cosyd array calibrate` writes it."
+    )
+    echo: Literal["auto", "off"] = live(
+        "auto", "Take what the device plays out of what it hears; auto: where there are reference channels."
+    )
+    echo_tail_ms: int = live(256, "Length of the echo path that is learnt.", ge=64, le=1_024)
+    echo_delay_ms: int = live(1_000, "Longest time from the reference to its echo.", ge=0, le=2_000)
+    echo_suppress_db: float = live(
+        -25.0, "Most that is taken from what the filter leaves of the echo; 0 is nothing.", ge=-60, le=0
+    )
     doa: Literal["off", "2d", "3d"] = live("2d", "Find where voices come from, in the plane or in space.")
     doa_ms: int = live(100, "Pause between doa messages of one voice.", ge=16, le=10_000)
     talkers: int = live(4, "Most voices followed at a time.", ge=1, le=8)
@@ -130,6 +144,9 @@ class FrontendConfig(Section):
     vad_input: Literal["raw", "denoised"] = restart("raw", "Which signal the VAD hears.")
     asr_input: Literal["raw", "denoised", "blend"] = restart("blend", "Which signal the recogniser hears.")
     blend: float = restart(0.5, "blend: share of the denoised signal, the rest is raw.", ge=0, le=1)
+    agc: bool = live(False, "Bring speech to the same level for the recogniser, with a limiter.")
+    agc_level_db: float = live(-23.0, "agc: level of speech, dBFS.", ge=-60, le=-6)
+    agc_most_db: float = live(30.0, "agc: most gain.", ge=0, le=60)
     max_streams: int = restart(8, "Most sources at a time.", ge=1, le=256)
 
 
