@@ -32,8 +32,8 @@ class BoundExecution(ABC):
     def __init__(
         self, name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], memory: Memory
     ) -> None:
-        self._name = name
-        self._specs = {spec.name: spec for spec in (*inputs, *outputs)}
+        self.name = name
+        self.specs = {spec.name: spec for spec in (*inputs, *outputs)}
         self._inputs = frozenset(spec.name for spec in inputs)
         self._memory = memory
         self._buffers: dict[str, Buffer] = {}
@@ -53,10 +53,10 @@ class BoundExecution(ABC):
         ours, theirs = self._spec(source), self._spec(target)
         if source not in self._inputs or target in self._inputs:
             raise InferenceError(
-                f"{self._name}: {source} -> {target}: a state goes from an output to an input"
+                f"{self.name}: {source} -> {target}: a state goes from an output to an input"
             )
         if ours.dtype != theirs.dtype or len(ours.shape) != len(theirs.shape):
-            raise InferenceError(f"{self._name}: {target} {theirs} cannot become {source} {ours}")
+            raise InferenceError(f"{self.name}: {target} {theirs} cannot become {source} {ours}")
         pair = self._memory.allocate(ours.nbytes(sizes)), self._memory.allocate(ours.nbytes(sizes))
         self.bind(source, pair[0])
         self.bind(target, pair[1])
@@ -68,7 +68,7 @@ class BoundExecution(ABC):
         try:
             return self._buffers[name]
         except KeyError:
-            raise InferenceError(f"{self._name}: nothing is bound to {name}") from None
+            raise InferenceError(f"{self.name}: nothing is bound to {name}") from None
 
     def resize(self, **sizes: int) -> None:
         if all(self._sizes.get(axis) == size for axis, size in sizes.items()):
@@ -76,14 +76,14 @@ class BoundExecution(ABC):
         wanted = {**self._sizes, **sizes}
         self._check_known(sizes)
         self._check_sizes(wanted)
-        moved = [s.name for s in self._specs.values() if any(axis in sizes for axis in s.symbols)]
+        moved = [s.name for s in self.specs.values() if any(axis in sizes for axis in s.symbols)]
         self._check_room(moved, wanted)
         self._sizes = wanted
         self._mark(moved)
 
     def enqueue(self, stream: int = 0) -> None:
         if self._closed:
-            raise InferenceError(f"{self._name}: the execution is closed")
+            raise InferenceError(f"{self.name}: the execution is closed")
         table = self._steps % self.tables
         changed = self._stale[table]
         bound = [self._bound(name) for name in self._order(changed)]
@@ -124,10 +124,10 @@ class BoundExecution(ABC):
 
     def _spec(self, name: str) -> TensorSpec:
         try:
-            return self._specs[name]
+            return self.specs[name]
         except KeyError:
-            known = ", ".join(self._specs)
-            raise InferenceError(f"{self._name}: no tensor {name!r}; there are {known}") from None
+            known = ", ".join(self.specs)
+            raise InferenceError(f"{self.name}: no tensor {name!r}; there are {known}") from None
 
     def _mark(self, names: Iterable[str]) -> None:
         """These have another address or shape; every table learns of it when its turn comes."""
@@ -138,10 +138,10 @@ class BoundExecution(ABC):
             self._shapes.pop(name, None)
 
     def _order(self, names: set[str]) -> list[str]:
-        return [name for name in self._specs if name in names]
+        return [name for name in self.specs if name in names]
 
     def _bound(self, name: str) -> Bound:
-        spec = self._specs[name]
+        spec = self.specs[name]
         buffer = self.buffer(name)
         shape = self._shapes.get(name)
         if shape is None:
@@ -150,29 +150,29 @@ class BoundExecution(ABC):
         return Bound(spec, buffer, shape)
 
     def _check_known(self, sizes: dict[str, int]) -> None:
-        known = {axis for spec in self._specs.values() for axis in spec.symbols}
+        known = {axis for spec in self.specs.values() for axis in spec.symbols}
         unknown = sorted(sizes.keys() - known)
         if unknown:
             there = ", ".join(sorted(known)) or "none"
-            raise InferenceError(f"{self._name}: no free axis {', '.join(unknown)}; there are {there}")
+            raise InferenceError(f"{self.name}: no free axis {', '.join(unknown)}; there are {there}")
 
     def _check_room(self, names: Iterable[str], sizes: dict[str, int]) -> None:
         for name in names:
             buffer = self._buffers.get(name)
-            spec = self._specs[name]
+            spec = self.specs[name]
             if buffer is None or any(axis not in sizes for axis in spec.symbols):
                 continue
             needed = spec.nbytes(sizes)
             if needed > buffer.nbytes:
                 raise InferenceError(
-                    f"{self._name}: {name} {list(spec.sized(sizes))} takes {needed:,} bytes, "
+                    f"{self.name}: {name} {list(spec.sized(sizes))} takes {needed:,} bytes, "
                     f"its buffer has {buffer.nbytes:,}"
                 )
 
     def _check_complete(self) -> None:
-        missing = [name for name in self._specs if name not in self._buffers]
+        missing = [name for name in self.specs if name not in self._buffers]
         if missing:
-            raise InferenceError(f"{self._name}: nothing is bound to {', '.join(missing)}")
+            raise InferenceError(f"{self.name}: nothing is bound to {', '.join(missing)}")
 
     def _swap(self) -> None:
         """The new states become the inputs of the next step."""

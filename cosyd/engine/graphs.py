@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper, numpy_helper, shape_inference
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    helper,
+    load_model_from_string,
+    numpy_helper,
+    shape_inference,
+)
+
+from cosyd.errors import ModelDamaged
 
 Array = NDArray[Any]
 
 LARGE = 256  # elements; shapes and indices have a few
 _FREE = -1  # an axis whose length is not known
+
+
+def parse(data: bytes, label: str) -> ModelProto:
+    """An ONNX file. Raises ModelDamaged."""
+    decode_error = importlib.import_module("google.protobuf.message").DecodeError
+    try:
+        return load_model_from_string(data)
+    except decode_error as error:
+        raise ModelDamaged(f"{label}: not an ONNX file; run: cosyd models verify") from error
 
 
 class Weights:

@@ -100,7 +100,7 @@ class OrtExecution(BoundExecution):
 
     def _launch(self, table: int, changed: Sequence[Bound], stream: int) -> None:
         if stream != self._stream:
-            raise InferenceError(f"{self._name}: opened for stream {self._stream:#x}, not {stream:#x}")
+            raise InferenceError(f"{self.name}: opened for stream {self._stream:#x}, not {stream:#x}")
         binding = self._bindings[table]
         for bound in changed:
             bind = binding.bind_input if bound.spec.name in self._inputs else binding.bind_output

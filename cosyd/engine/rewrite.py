@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
-from onnx import ModelProto, ValueInfoProto, helper, load_model_from_string, numpy_helper
+from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from cosyd.engine.contrib import replace_contrib
-from cosyd.engine.graphs import Weights, drop_unused, fold_shapes, graphs_of
+from cosyd.engine.graphs import Weights, drop_unused, fold_shapes, graphs_of, parse
 from cosyd.errors import ModelDamaged, ModelMissing
 from cosyd.models.onnx import plain_onnx
 
@@ -45,7 +45,7 @@ def plain_network(
     label = name or (model.name if isinstance(model, Path) else "network")
     if isinstance(model, Path) and not model.is_file():
         raise ModelMissing(f"{model}: not there; run: cosyd models pull")
-    graph = _parse(plain_onnx(model, optimise=False, name=label))
+    graph = _parse(plain_onnx(model, optimise=False, name=label), label)
     for wanted, value in (inputs or {}).items():
         fix_input(graph, wanted, value, label)
     fix_axes(graph, axes or {})
@@ -113,12 +113,12 @@ def _is_undecided(model: ModelProto) -> bool:
 
 
 def _simplify(model: ModelProto, label: str) -> ModelProto:
-    return _parse(plain_onnx(model.SerializeToString(), optimise=True, name=label))
+    return _parse(plain_onnx(model.SerializeToString(), optimise=True, name=label), label)
 
 
-def _parse(data: bytes) -> ModelProto:
+def _parse(data: bytes, label: str) -> ModelProto:
     """A file of ONNX Runtime's format has lost the names of its graphs, which a checker asks for."""
-    model = load_model_from_string(data)
+    model = parse(data, label)
     for index, graph in enumerate(graphs_of(model.graph)):
         graph.name = graph.name or f"graph{index}"
     kept = [opset for opset in model.opset_import if opset.domain in ("", "ai.onnx", "com.microsoft")]

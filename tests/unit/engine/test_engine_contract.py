@@ -9,9 +9,13 @@ import engine_networks as networks
 import numpy as np
 import pytest
 
-from cosyd.engine.memory import Buffer
+from cosyd.engine.compile import BuildRequest, compile_plan
+from cosyd.engine.library import load_library
+from cosyd.engine.memory import Buffer, HostMemory
 from cosyd.engine.ort import open_ort_cpu
+from cosyd.engine.profiles import Profile
 from cosyd.engine.protocol import Engine, Execution
+from cosyd.engine.trt import TrtEngine
 from cosyd.errors import InferenceError, ModelDamaged
 
 LARGEST = 8
@@ -23,9 +27,24 @@ def network() -> networks.Recurrent:
     return networks.Recurrent()
 
 
-@pytest.fixture
-def engine(network: networks.Recurrent) -> Iterator[Engine]:
-    with open_ort_cpu(network.build(kind="test"), name="test network") as opened:
+def on_the_processor(data: bytes) -> Engine:
+    return open_ort_cpu(data, name="test network")
+
+
+def on_fake_tensorrt(data: bytes) -> Engine:
+    """TensorRT's API over host memory; two profiles, so that sizes choose contexts."""
+    profiles = (Profile.of({"N": (1, 1, 2)}), Profile.of({"N": (1, 4, LARGEST)}))
+    request = BuildRequest("test network", data, profiles, libraries=("fake_tensorrt",))
+    library = load_library(request.libraries)
+    return TrtEngine(library, compile_plan(request), HostMemory(), name="test network", reason="test")
+
+
+ENGINES = {"ort-cpu": on_the_processor, "fake-tensorrt": on_fake_tensorrt}
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, network: networks.Recurrent) -> Iterator[Engine]:
+    with ENGINES[request.param](network.build(kind="test")) as opened:
         yield opened
 
 
