@@ -94,7 +94,7 @@ class StreamingModel:
         else:
             output = next(o for o in self.encoder.outputs if o.name == self.spec.output)
             width = output.shape[-1]
-            if not self.tokens.named_blank:
+            if not self.tokens.named_blank and self.spec.family != "cosyd-ctc":
                 raise ModelDamaged(f"{self.folder.tokens}: has no <blk>, <blank> or <eps>, which CTC needs")
         if isinstance(width, int) and width != len(self.tokens):
             raise ModelDamaged(

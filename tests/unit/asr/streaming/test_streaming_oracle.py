@@ -27,7 +27,7 @@ TIE = 1e-5  # in log-probability a token: float32 cannot tell which of two such 
 
 def found(streams: Streams, slot: int) -> list[Found]:
     """The best reading, and those that are as good."""
-    best = streams.n_best(slot, 4, final=True)
+    best = streams.n_best(slot, 4)  # sherpa-onnx takes no boost back at the end
     tokens, frame_s = streams.model.tokens, streams.model.spec.frame_s
     return [
         Found(
@@ -128,14 +128,14 @@ def test_beam_search_finds_what_sherpa_onnx_finds(
         check(ours, oracle(folder, family, clip, tail, **BEAM))
 
 
-@pytest.mark.parametrize("family", ["zipformer2", "lstm"])
+@pytest.mark.parametrize("family", ["zipformer2", "conformer"])
 def test_hotwords_have_the_effect_that_they_have_in_sherpa_onnx(
     family: str, folder_of: FolderOf, voices: list[Audio], oracle: Oracle
 ) -> None:
     """Streams with and without hotwords, spelt in single characters, in one batch."""
     folder = folder_of(family)
     ids = read_tokens(folder / "tokens.txt").ids
-    phrases = {"你好": 2.0, "世界声": 3.0, "好": 1.5}
+    phrases = {"你好": 4.0, "世界声": 5.0, "好": 3.0}
     graph = ContextGraph([[ids[c] for c in phrase] for phrase in phrases], list(phrases.values()))
     written = "/".join(f"{phrase} :{score}" for phrase, score in phrases.items())
     changed = 0
