@@ -7,6 +7,7 @@ Everything is used from the thread that opened the Gpu.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import logging
 import time
@@ -136,6 +137,7 @@ class Gpu:
         self._index = device
         self._stack = ExitStack()
         self._modules: dict[str, Any] = {}
+        self._silent = False  # it did not answer in time: asking again would wait for ever
         self._collected: list[DeviceArray] | None = None
         self._trace: list[tuple[str, Any, Any]] | None = None
 
@@ -145,8 +147,8 @@ class Gpu:
         try:
             self.cuda.init()
             device = self.cuda.Device(self._index)
-            context = device.retain_primary_context()
-            context.push()
+            self._context = device.retain_primary_context()
+            self._context.push()
         except self.cuda.Error as error:
             raise GpuError(f"no GPU: device {self._index} cannot be opened: {error}") from error
         self._stack.callback(self.cuda.Context.pop)
@@ -195,6 +197,7 @@ class Gpu:
                 now = time.monotonic()
                 deadline = deadline or now + ANSWER_S
                 if now > deadline:
+                    self._silent = True
                     raise GpuError(f"{self.name} does not answer: a step is not done after {ANSWER_S:g} s")
                 time.sleep(_LOOK_EVERY_S)
         except self.cuda.Error as error:
@@ -206,14 +209,23 @@ class Gpu:
         except self.cuda.Error as error:
             raise GpuError(f"{self.name}: a step failed: {error}") from error
 
-    def settle(self) -> bool:
-        """Wait until the device has nothing to do; False when it cannot be asked any more."""
-        try:
-            self.cuda.Context.synchronize()
-        except self.cuda.Error as error:
-            log.debug("%s: waiting for it at the end failed: %s", self.name, error)
-            return False
-        return True
+    def settle(self, owner: object) -> bool:
+        """Wait until the device has nothing to do; False when it is dead or silent.
+
+        Then ``owner``, with the streams, events and memory that it refers to, stays for ever: there is nothing
+        to give back, and PyCUDA would complain of each on standard error.
+        """
+        if not self._silent:
+            try:
+                self.cuda.Context.synchronize()
+            except self.cuda.Error as error:
+                log.debug("%s: waiting for it at the end failed: %s", self.name, error)
+            else:
+                return True
+        for kept in (owner, self._modules, self._context):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+        self._modules = {}
+        return False
 
     @contextmanager
     def translated(self, what: str) -> Iterator[None]:

@@ -96,8 +96,10 @@ class Pipeline:
 
     def close(self) -> None:
         """Waits for the device, then gives back graphs and memory. Idempotent; a dead device is no error."""
-        self._gpu.settle()
-        self._stack.close()
+        if self._gpu.settle(self):
+            self._stack.close()
+        else:
+            self._stack.pop_all()
 
     def _open(self) -> None:
         gpu, settings, slots = self._gpu, self.settings, self.settings.slots
@@ -210,8 +212,8 @@ class Pipeline:
 
         Only before the first stream joins: it uses the slots.
         """
-        spec = AudioSpec(FRAME.rate_hz, 1, SampleFormat.F32)
-        ratio = self.filters.ratio(spec.rate_hz)
+        ratio = next(iter(self.filters.ratios.values()))
+        spec = AudioSpec(ratio.rate_hz, 1, SampleFormat.S16)
         record = stream_record(spec, ratio, (0,))
         for capacity in self.buckets:
             slots = np.arange(capacity)

@@ -21,6 +21,7 @@ from cosyd.types import GpuUsage, Health
 SPEC = AudioSpec(48_000, 2, SampleFormat.S16)
 PIECE = 1234
 FAIL_AT = 1.7  # seconds
+LATE_S = 0.15  # a block is run when the denoiser's delay and the resampler's filter have been pushed, too
 
 
 class Ear:
@@ -71,15 +72,16 @@ def main() -> None:
     assert [h.code for h in ear.healths] == ["gpu_failed"], ear.healths
     assert "illegal" in reason, reason
     np.testing.assert_array_equal(clocks, expected[0])
-    after = clocks > FAIL_AT * SPEC.rate_hz
-    np.testing.assert_allclose(blocks[~after], expected[1][~after], atol=1e-4)
-    far = np.abs(blocks[after] - expected[1][after])
+    before = clocks < (FAIL_AT - LATE_S) * SPEC.rate_hz
+    np.testing.assert_allclose(blocks[before], expected[1][before], atol=1e-4)
+    far = blocks[~before] - expected[1][~before]
+    closeness_db = 10 * np.log10((expected[1][~before] ** 2).sum() / (far**2).sum())
     changed = int(((probabilities > 0.6) != (expected[2] > 0.6)).sum())
     sys.stdout.write(
-        f"{ear.healths[0].message}\n{len(clocks)} blocks, none missing; after the failure off by at most "
-        f"{far.max():.1e} where the CPU alone would be, {changed} VAD decisions changed\n"
+        f"{ear.healths[0].message}\n{len(clocks)} blocks, none missing; after the failure {closeness_db:.0f} dB "
+        f"from what the CPU alone would have made of it, {changed} VAD decisions changed\n"
     )
-    assert far.max() < 0.05 and changed == 0
+    assert closeness_db > 20 and changed == 0
 
 
 if __name__ == "__main__":
