@@ -7,22 +7,23 @@ not exist where nobody hears it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosyd.config.schema import FrontendConfig
+from cosyd.array.make import make_path
+from cosyd.config.schema import ArrayConfig, FrontendConfig
 from cosyd.errors import CosydError
 from cosyd.frontend.filters import DcRemoval, Delay
-from cosyd.frontend.intake import Intake
+from cosyd.frontend.intake import ArrayIntake, Intake
 from cosyd.frontend.pcm import Frames
 from cosyd.frontend.resting import RestingDenoiser
 from cosyd.frontend.stage import Samples, Slots, Stage
 from cosyd.spec import FRAME, AudioSpec
-from cosyd.types import Backend
+from cosyd.types import Backend, Voice
 
 PENDING_BLOCKS = (
     64  # blocks that wait for step(), a slot: 2 s, the longest that a reader should hand over at once
@@ -31,12 +32,16 @@ PENDING_BLOCKS = (
 
 @dataclass(frozen=True)
 class FrontBatch:
-    """One block of each of n streams. ``samples`` is the source clock of each block's first sample."""
+    """One block of each of n streams. ``samples`` is the source clock of each block's first sample.
+
+    ``voices``: by slot, who is around; of streams from microphone arrays only.
+    """
 
     slots: Slots  # [n]
     samples: NDArray[np.int64]  # [n]
     asr: Samples  # [n, block] for the recogniser
     vad_prob: Samples  # [n]
+    voices: Mapping[int, tuple[Voice, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,10 +82,12 @@ class FrontEnd:
         if denoise_model and may_rest(frontend):
             self._resting = RestingDenoiser(denoise_model, slots)
         self._delay = Delay(slots, denoise_model.delay) if denoise_model else None
-        self._intakes: dict[int, Intake] = {}
+        self._intakes: dict[int, Intake | ArrayIntake] = {}
+        self._arrays: dict[int, ArrayIntake] = {}  # those of them that are from microphone arrays
         self._slots = slots
         # Rings of waiting blocks: taken blocks count up in _head, added ones in _tail.
         self._blocks = np.zeros((slots, PENDING_BLOCKS, FRAME.block), np.float32)
+        self._rows: dict[int, Samples] = {}  # of arrays: [blocks, rows, block], in place of _blocks
         self._clocks = np.zeros((slots, PENDING_BLOCKS), np.int64)
         self._head = np.zeros(slots, np.int64)
         self._tail = np.zeros(slots, np.int64)
@@ -107,18 +114,30 @@ class FrontEnd:
         spec: AudioSpec,
         channel_map: Sequence[int] | None = None,
         mix: Literal["first", "mean"] = "mean",
+        array: ArrayConfig | None = None,
     ) -> int:
-        """A slot for a new stream. Its clock is set by ``restart`` or the first ``push``."""
+        """A slot for a new stream. Its clock is set by ``restart`` or the first ``push``.
+
+        ``array``: its channels are a microphone array's; takes the place of ``channel_map`` and ``mix``.
+        """
         free = next((slot for slot in range(self._slots) if slot not in self._intakes), None)
         if free is None:
             raise CosydError(f"all {self._slots} streams are in use; raise frontend.max_streams")
-        self._intakes[free] = Intake(spec, channel_map, mix, self.delay)
+        if array is None:
+            self._intakes[free] = Intake(spec, channel_map, mix, self.delay)
+        else:
+            intake = ArrayIntake(spec, make_path(array, self.delay), self.delay)
+            self._intakes[free] = self._arrays[free] = intake
+            rows = (PENDING_BLOCKS, intake.path.rows, FRAME.block)
+            self._rows[free] = np.zeros(rows, np.float32)
         self._reset(free)
         return free
 
     def close(self, slot: int) -> None:
         """Give the slot back; blocks that wait are dropped. Closing twice does no harm."""
         self._intakes.pop(slot, None)
+        self._arrays.pop(slot, None)
+        self._rows.pop(slot, None)
         self._full.discard(slot)
         self._head[slot] = self._tail[slot] = 0
 
@@ -165,7 +184,8 @@ class FrontEnd:
                 self._run_in(slots[early])
                 continue
             blocks, clocks = self._next_blocks(slots)
-            return FrontBatch(slots, clocks, *self._hear(slots, blocks))
+            asr, prob, voices = self._hear(slots, blocks)
+            return FrontBatch(slots, clocks, asr, prob, voices)
         return None
 
     def _next_blocks(self, slots: Slots) -> tuple[Samples, NDArray[np.int64]]:
@@ -173,6 +193,10 @@ class FrontEnd:
         head = self._head[slots]
         place = head % PENDING_BLOCKS
         blocks, clocks = self._blocks[slots, place], self._clocks[slots, place]
+        if self._arrays:
+            for row, slot in enumerate(slots):
+                if (array := self._arrays.get(int(slot))) is not None:
+                    blocks[row] = array.path.process(self._rows[int(slot)][place[row]])
         self._head[slots] = head + 1
         for slot in tuple(self._full):
             self._fill(slot, self._intakes[slot])
@@ -188,19 +212,36 @@ class FrontEnd:
             if stage is not None:
                 stage.process(slots, x)
 
-    def _hear(self, slots: Slots, x: Samples) -> tuple[Samples, Samples]:
-        """What the recogniser hears of raw blocks [n, block], and the probabilities of speech [n]."""
+    def _hear(self, slots: Slots, x: Samples) -> tuple[Samples, Samples, dict[int, tuple[Voice, ...]]]:
+        """What the recogniser hears of raw blocks [n, block], the probabilities of speech [n], voices."""
         if self._dc is not None:
             x = self._dc.process(slots, x)
         if self._denoise is None or self._delay is None:
-            return x, self._vad.process(slots, x)
+            prob = self._vad.process(slots, x)
+            return x, prob, self._tell_arrays(slots, x, None, prob)
         raw = self._delay.process(slots, x)
         if self._resting is not None:
             prob = self._vad.process(slots, raw)
-            return self._blend(raw, self._resting.process(slots, x, raw, prob)), prob
-        denoised = self._denoise.process(slots, x)
-        signal = denoised if self._config.vad_input == "denoised" else raw
-        return self._blend(raw, denoised), self._vad.process(slots, signal)
+            denoised = self._resting.process(slots, x, raw, prob)
+        else:
+            denoised = self._denoise.process(slots, x)
+            signal = denoised if self._config.vad_input == "denoised" else raw
+            prob = self._vad.process(slots, signal)
+        return self._blend(raw, denoised), prob, self._tell_arrays(slots, raw, denoised, prob)
+
+    def _tell_arrays(
+        self, slots: Slots, raw: Samples, denoised: Samples | None, prob: Samples
+    ) -> dict[int, tuple[Voice, ...]]:
+        """What became of their output, so that they learn from it; who speaks around them."""
+        if not self._arrays:
+            return {}
+        return {
+            int(slot): self._arrays[int(slot)].path.heard(
+                raw[row], None if denoised is None else denoised[row], float(prob[row])
+            )
+            for row, slot in enumerate(slots)
+            if int(slot) in self._arrays
+        }
 
     def _blend(self, raw: Samples, denoised: Samples) -> Samples:
         """What the recogniser hears of both."""
@@ -210,14 +251,18 @@ class FrontEnd:
             return denoised
         return raw + np.float32(self._config.blend) * (denoised - raw)
 
-    def _fill(self, slot: int, intake: Intake) -> bool:
+    def _fill(self, slot: int, intake: Intake | ArrayIntake) -> bool:
         """Move the intake's blocks into the ring; True when the ring is full."""
         while self._tail[slot] - self._head[slot] < PENDING_BLOCKS:
             if (taken := intake.take()) is None:
                 self._full.discard(slot)
                 return False
             place = self._tail[slot] % PENDING_BLOCKS
-            self._blocks[slot, place], self._clocks[slot, place] = taken
+            block, self._clocks[slot, place] = taken
+            if block.ndim == 1:
+                self._blocks[slot, place] = block
+            else:
+                self._rows[slot][place] = block
             self._tail[slot] += 1
         self._full.add(slot)
         return True

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from cosyd.frontend.pcm import Frames, Mixer
+import numpy as np
+
+from cosyd.array.path import ArrayPath
+from cosyd.frontend.pcm import Frames, Mixer, to_float
 from cosyd.frontend.resample import Resampler
 from cosyd.frontend.stage import Samples
 from cosyd.spec import FRAME, AudioSpec
@@ -77,3 +80,71 @@ class Intake:
         sample = (self._origin or 0) + self._resampler.input_time(self._out)
         self._out += FRAME.block
         return block, sample
+
+
+class ArrayIntake:
+    """One stream from a microphone array, with the surface of Intake.
+
+    ``take`` gives blocks of all its rows, [rows, block]; ``path.process`` makes one channel of them, in the
+    order of the stream and only when the stages that follow have dealt with the block before: what they make
+    of it is what the beam learns from. The path's delay adds to that of the stages.
+    """
+
+    def __init__(self, spec: AudioSpec, path: ArrayPath, delay: int = 0) -> None:
+        """Raises UnsupportedFormat where the source has not all channels that the array maps."""
+        path.geometry.require(spec.channels)
+        self.path = path
+        total = delay + path.delay
+        self._lead = -total % FRAME.block
+        self.discard = (total + self._lead) // FRAME.block
+        self._delay = total
+        self.piece = spec.frames(_PIECE_S)
+        self.nonfinite = 0
+        self._resamplers = [Resampler(spec.rate_hz, lead=self._lead) for _ in path.channels]
+        self._origin: int | None = None
+        self._received = 0
+        self._out = -(total + self._lead)
+
+    def restart(self, sample: int | None = None) -> None:
+        """Forget the audio; the next frame is at ``sample`` of the source clock (None: push says)."""
+        for resampler in self._resamplers:
+            resampler.reset()
+        self.path.reset()
+        self._origin = sample
+        self._received = 0
+        self._out = -(self._delay + self._lead)
+
+    def push(self, frames: Frames, sample: int) -> None:
+        """Take frames [n, channels], the first of them at ``sample``, right after the ones before."""
+        if self._origin is None:
+            self._origin = sample
+        expected = self._origin + self._received
+        if sample != expected:
+            raise ValueError(
+                f"frames of sample {sample} pushed where {expected} was due; restart after a gap"
+            )
+        self._received += len(frames)
+        for resampler, channel in zip(self._resamplers, self.path.channels, strict=True):
+            resampler.push(self._channel(frames, channel))
+
+    def _channel(self, frames: Frames, index: int) -> Samples:
+        samples = to_float(frames[:, index])
+        if frames.dtype.kind == "f":
+            bad = ~np.isfinite(samples)
+            self.nonfinite += int(bad.sum())
+            samples[bad] = 0
+        return samples
+
+    def flush(self) -> None:
+        """End of the stream: everything received comes out, the last block filled up."""
+        for resampler in self._resamplers:
+            resampler.finish(resampler.expected + self._delay)
+
+    def take(self) -> tuple[Samples, int] | None:
+        """The next block [rows, block] and the source clock of its first sample after path and stages."""
+        rows = [resampler.take() for resampler in self._resamplers]
+        if rows[0] is None:  # they all get and give alike
+            return None
+        sample = (self._origin or 0) + self._resamplers[0].input_time(self._out)
+        self._out += FRAME.block
+        return np.stack([row for row in rows if row is not None]), sample

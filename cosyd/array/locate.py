@@ -1,0 +1,100 @@
+"""From spectra to voices: steered power, smoothed, its peaks, the tracker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.array.geometry import Geometry, Vectors
+from cosyd.array.grid import Grid, make_grid
+from cosyd.array.srp import Power, Srp
+from cosyd.array.stft import Spectra
+from cosyd.array.tracker import FLOOR, Peak, Track, Tracker
+from cosyd.spec import FRAME
+
+STEP_HOPS = 2  # peaks are looked for every 16 ms
+SMOOTH_S = 0.06  # a syllable's onset is direct sound, what follows is the room
+SECOND = 0.5  # of the greatest peak's salience: what a second voice's must reach
+_HOP_S = FRAME.hop / FRAME.rate_hz
+
+
+class Locator:
+    """Voices around one array. ``talkers``: at most so many."""
+
+    def __init__(self, geometry: Geometry, space: bool, talkers: int) -> None:
+        self.grid = make_grid(geometry, space)
+        self._space = space
+        self._srp = Srp(geometry, self.grid)
+        self._talkers = talkers
+        self._tracker = Tracker(talkers)
+        self._smooth: Power | None = None  # correlations [pairs, lags], and the weight that is in them
+        self._weight = 0.0
+
+    @property
+    def voices(self) -> list[Track]:
+        return self._tracker.voices
+
+    def reset(self) -> None:
+        self._tracker.reset()
+        self._smooth = None
+        self._weight = 0.0
+
+    def silence(self, hops: int) -> None:
+        """Nobody speaks in these hops."""
+        self._tracker.silence(hops * _HOP_S)
+        self._smooth, self._weight = None, 0.0
+
+    def hear(self, spectra: Spectra, weights: NDArray[np.float32] | None = None) -> None:
+        """Someone speaks: spectra [hops, microphones, BINS]; weights [hops, BINS]: of what is speech."""
+        correlations = self._srp.correlations(spectra, weights)
+        loud = np.ones(len(spectra)) if weights is None else weights.mean(axis=1)
+        keep = np.float32(np.exp(-_HOP_S / SMOOTH_S))
+        for hop, (now, share) in enumerate(zip(correlations, loud, strict=True)):
+            share = np.float32(share)
+            self._smooth = now * share if self._smooth is None else keep * self._smooth + share * now
+            self._weight = float(keep * self._weight + share)
+            if hop % STEP_HOPS == STEP_HOPS - 1 and self._weight > 0:
+                power = self._srp.power(self._smooth[None] / np.float32(self._weight))[0]
+                self._tracker.hear(self.peaks(power), STEP_HOPS * _HOP_S)
+
+    def peaks(self, power: Power) -> list[Peak]:
+        """The greatest local maxima of power [directions], interpolated."""
+        around = power[self.grid.neighbours]
+        tops = np.flatnonzero((power >= around.max(axis=1)) & (power > FLOOR))
+        tops = tops[np.argsort(power[tops])[::-1][: self._talkers]]
+        least = SECOND * power[tops[0]] if len(tops) else 0.0
+        return [self._peak(power, int(top)) for top in tops if power[top] >= least]
+
+    def _peak(self, power: Power, top: int) -> Peak:
+        direction = (_between_three if not self._space else _centre)(self.grid, power, top)
+        return Peak(direction, float(power[top]))
+
+
+def _between_three(grid: Grid, power: Power, top: int) -> Vectors:
+    """The vertex of the parabola through a direction of the plane and its two neighbours."""
+    left, right = (int(index) for index in grid.neighbours[top][:2])
+    middle = grid.directions[top]
+    if left == right or top in (left, right):  # the end of a half plane
+        return np.asarray(middle)
+    a, b, c = (float(power[index]) for index in (left, top, right))
+    curve = a - 2 * b + c
+    shift = 0.5 * (a - c) / curve if curve < 0 else 0.0
+    towards = grid.directions[right if shift > 0 else left]
+    mixed = middle + abs(shift) * (towards - middle)
+    return np.asarray(mixed / np.linalg.norm(mixed))
+
+
+def _centre(grid: Grid, power: Power, top: int) -> Vectors:
+    """The centre of what rises above the surroundings of a direction in space."""
+    near = np.append(grid.neighbours[top], top)
+    height = power[near].astype(np.float64)
+    height = np.clip(height - height.min(), 0, None) + 1e-9
+    mixed = height @ grid.directions[near]
+    return np.asarray(mixed / np.linalg.norm(mixed))
+
+
+def loudest(voices: Sequence[Track]) -> Track | None:
+    """Who speaks most just now."""
+    return max(voices, key=lambda track: track.confidence, default=None)

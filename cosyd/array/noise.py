@@ -1,0 +1,48 @@
+"""The spatial covariance of what is not speech, learned while it is heard, also between the words."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.array.beams import Matrix
+from cosyd.array.stft import BINS, Spectra
+from cosyd.spec import FRAME
+
+MEMORY_S = 1.5  # of noise; what moves or stops is forgotten by then
+TRUST_S = 0.25  # of noise heard until what was learned counts as much as the assumption to begin with
+_HOP_S = FRAME.hop / FRAME.rate_hz
+
+
+class NoiseField:
+    """[bins, microphones, microphones]. ``assumed``: the coherence to begin with."""
+
+    def __init__(self, assumed: Matrix) -> None:
+        self._assumed = assumed
+        size = assumed.shape[1]
+        self._sum = np.zeros((BINS, size, size), np.complex64)
+        self._heard = np.zeros(BINS, np.float32)  # hops' worth of noise that is in the sum
+
+    def reset(self) -> None:
+        self._sum[:] = 0
+        self._heard[:] = 0
+
+    def learn(self, spectra: Spectra, share: NDArray[np.float32]) -> None:
+        """Spectra [hops, microphones, BINS], and how much of each bin [hops, BINS] is noise, 0 to 1."""
+        hops = len(spectra)
+        keep = np.exp(-_HOP_S / MEMORY_S * np.arange(hops, -1, -1)).astype(np.float32)
+        weight = share * keep[1:, None]
+        by_bin = spectra.transpose(2, 1, 0)  # [bins, microphones, hops]
+        weighted = by_bin * weight.T[:, None, :]
+        self._sum *= keep[0]
+        self._sum += weighted @ by_bin.conj().transpose(0, 2, 1)
+        self._heard = self._heard * keep[0] + weight.sum(axis=0)
+
+    def covariance(self) -> Matrix:
+        """Scaled to a mean diagonal of 1 a bin; what was assumed counts until enough was heard."""
+        size = self._sum.shape[1]
+        level = np.trace(self._sum, axis1=1, axis2=2).real[:, None, None] / size
+        learned = self._sum / np.maximum(level, np.float32(1e-20))
+        trust = self._heard / (self._heard + np.float32(TRUST_S / _HOP_S))
+        trust = (trust * (level[:, 0, 0] > 1e-20))[:, None, None]
+        return np.asarray(trust * learned + (1 - trust) * self._assumed)

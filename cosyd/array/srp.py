@@ -1,0 +1,75 @@
+"""Steered response power with phase transform (DiBiase 2000): how much comes from each direction.
+
+Of each pair of microphones the generalised cross-correlation with phase transform (Knapp & Carter 1976) is
+computed at all lags that a direction can cause, on a grid of an eighth of a sample; the power of a direction
+is the mean of the pairs' correlations at its lags, interpolated. Which lags those are is worked out once, as
+a matrix: one product makes powers of correlations. (Picking them one by one takes NumPy much longer.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.array.geometry import Geometry
+from cosyd.array.grid import Grid
+from cosyd.array.stft import FREQUENCIES_HZ, Spectra
+from cosyd.spec import FRAME
+
+BAND_HZ = (300.0, 6_500.0)  # below, a small array sees no difference; above, speech has little
+FINE = 8  # lags a sample: between them the correlation is interpolated, within 2 % of the highest frequency's
+_NOTHING = np.float32(1e-9)  # -180 dB: a bin this weak has no phase
+
+Power = NDArray[np.float32]
+
+
+class Srp:
+    """For one array and grid; holds tables only, no state."""
+
+    def __init__(self, geometry: Geometry, grid: Grid, band_hz: tuple[float, float] = BAND_HZ) -> None:
+        self._bins = np.flatnonzero((band_hz[0] <= FREQUENCIES_HZ) & (band_hz[1] >= FREQUENCIES_HZ))
+        self._first, self._second = geometry.pairs.T
+        leads = geometry.leads(grid.directions)
+        lags = (leads[:, self._first] - leads[:, self._second]) * FRAME.rate_hz * FINE  # [directions, pairs]
+        reach = int(np.ceil(np.abs(lags).max())) + 1
+        width = 2 * reach + 1
+        self._steer = _interpolation(lags + reach, width)
+        turns = FREQUENCIES_HZ[self._bins, None] * (np.arange(-reach, reach + 1) / (FINE * FRAME.rate_hz))
+        # The real part of a correlation: the imaginary half of the basis has the sign of a conjugate.
+        self._basis = np.concatenate((np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)), dtype=np.float32)
+
+    def correlations(self, spectra: Spectra, weights: NDArray[np.float32] | None = None) -> Power:
+        """[hops, microphones, BINS] -> [hops, pairs, lags], 1 where all phases agree.
+
+        ``weights`` [hops, BINS]: how much each bin counts, as a mask of speech; all the same without.
+        """
+        used = spectra[:, :, self._bins]
+        phases = used / np.maximum(np.abs(used), _NOTHING)
+        cross = phases[:, self._first] * phases[:, self._second].conj()
+        if weights is None:
+            cross *= np.float32(1 / len(self._bins))
+        else:
+            share = weights[:, self._bins]
+            cross *= (share / np.maximum(share.sum(axis=1, keepdims=True), _NOTHING))[:, None]
+        parts = np.concatenate((cross.real, cross.imag), axis=2)
+        return np.asarray(parts @ self._basis)
+
+    def __call__(self, spectra: Spectra, weights: NDArray[np.float32] | None = None) -> Power:
+        """[hops, microphones, BINS] -> [hops, directions]: mean over the pairs, at most 1."""
+        return self.power(self.correlations(spectra, weights))
+
+    def power(self, correlations: Power) -> Power:
+        """[hops, pairs, lags] -> [hops, directions]. Linear: smoothed correlations give smoothed power."""
+        return np.asarray(correlations.reshape(len(correlations), -1) @ self._steer)
+
+
+def _interpolation(lags: NDArray[np.float64], width: int) -> NDArray[np.float32]:
+    """[directions, pairs] places among ``width`` lags -> [pairs · width, directions], linear between two."""
+    directions, pairs = lags.shape
+    below = np.floor(lags).astype(np.intp)
+    share = lags - below
+    matrix = np.zeros((pairs, width, directions), np.float32)
+    pair, direction = np.arange(pairs)[:, None], np.arange(directions)[None, :]
+    matrix[pair, below.T, direction] = (1 - share.T) / pairs
+    matrix[pair, below.T + 1, direction] += share.T / pairs
+    return matrix.reshape(pairs * width, directions)
