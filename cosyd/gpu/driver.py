@@ -212,8 +212,8 @@ class Gpu:
     def settle(self, owner: object) -> bool:
         """Wait until the device has nothing to do; False when it is dead or silent.
 
-        Then ``owner``, with the streams, events and memory that it refers to, stays for ever: there is nothing
-        to give back, and PyCUDA would complain of each on standard error.
+        Then ``owner``, with the streams, events and memory that it refers to, stays for ever: there is
+        nothing to give back, and PyCUDA would complain of each on standard error.
         """
         if not self._silent:
             try:

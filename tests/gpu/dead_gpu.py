@@ -78,8 +78,9 @@ def main() -> None:
     closeness_db = 10 * np.log10((expected[1][~before] ** 2).sum() / (far**2).sum())
     changed = int(((probabilities > 0.6) != (expected[2] > 0.6)).sum())
     sys.stdout.write(
-        f"{ear.healths[0].message}\n{len(clocks)} blocks, none missing; after the failure {closeness_db:.0f} dB "
-        f"from what the CPU alone would have made of it, {changed} VAD decisions changed\n"
+        f"{ear.healths[0].message}\n{len(clocks)} blocks, none missing; after the failure "
+        f"{closeness_db:.0f} dB from what the CPU alone would have made of it, "
+        f"{changed} VAD decisions changed\n"
     )
     assert closeness_db > 20 and changed == 0
 
