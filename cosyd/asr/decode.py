@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.asr.hotwords import Hotword
 from cosyd.types import EndReason, Transcript
 
 DecodeKind = Literal["partial", "speculative", "final"]
@@ -20,7 +21,7 @@ class Decode:
     ``id`` grows with every request of a listener. ``anchor`` and ``blocks``: where in the utterance the audio
     begins and ends, in front-end blocks. ``slack_s``: how long, in audio time, the result can wait (a
     speculative final is not needed before the endpoint).
-    ``prompt``, ``draft`` and ``context`` as in SegmentRequest; context comes before
+    ``prompt``, ``draft``, ``context``, ``hotwords`` and ``words`` as in SegmentRequest; context comes before
     ``start_sample``. ``reason`` is a final's.
     """
 
@@ -38,6 +39,8 @@ class Decode:
     draft: tuple[int, ...] = ()
     context: str = ""
     context_samples: int = 0
+    hotwords: tuple[Hotword, ...] = ()
+    words: bool = False
     reason: EndReason | None = None
 
 

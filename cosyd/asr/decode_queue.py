@@ -13,11 +13,12 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
 from cosyd.asr.decode import Decode, DecodeResult
+from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
 from cosyd.errors import InferenceError
 from cosyd.spec import FRAME
@@ -128,6 +129,12 @@ class DecodeQueue:
     def _has_room(self) -> bool:
         return self._closed or len(self._finals) < self._finals_limit
 
+    def has_room(self, source: str) -> bool:
+        """Whether more audio may become finals without waiting: while they pile up, it is better off in the
+        rings. A turn may still add some, whatever the number of sources."""
+        with self._changed:
+            return len(self._finals) < self._finals_limit // 2
+
     def _submit_partial(self, decode: Decode) -> bool:
         if self._closed:
             return False
@@ -165,6 +172,10 @@ class DecodeQueue:
         with self._changed:
             self._partials.pop(source, None)
             self._rested.pop(source, None)
+
+    def unusable(self, hotwords: Sequence[Hotword]) -> tuple[Rejected, ...]:
+        """Phrases that the recogniser cannot favour."""
+        return self._recognizer.unusable(hotwords)
 
     @property
     def idle(self) -> bool:
@@ -232,7 +243,13 @@ class DecodeQueue:
 
     def _attempt(self, decode: Decode, attempts: int) -> tuple[Transcript | None, str | None]:
         request = SegmentRequest(
-            decode.audio, decode.prompt, decode.draft, decode.context, decode.context_samples
+            decode.audio,
+            decode.prompt,
+            decode.draft,
+            decode.context,
+            decode.context_samples,
+            decode.hotwords,
+            decode.words,
         )
         reason = ""
         for _ in range(attempts):

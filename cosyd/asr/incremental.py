@@ -11,6 +11,7 @@ from cosyd.asr.decode import Decode, DecodeKind
 from cosyd.asr.doubt import believed
 from cosyd.asr.endpoint import EndpointRules
 from cosyd.asr.gate import Gate
+from cosyd.asr.hotwords import Hotword, parse_hotwords
 from cosyd.asr.stable import keep_promise
 from cosyd.asr.utterance import Block, Utterance, concatenate
 from cosyd.config.schema import AsrConfig
@@ -24,11 +25,15 @@ class IncrementalDecoder:
     def __init__(self, source: str) -> None:
         self._source = source
         self._next_id = 0
+        self._hotwords: tuple[Hotword, ...] = ()  # of the utterance ``_favoured_in``
+        self._favoured_in = -1
 
     def configure(self, asr: AsrConfig, rules: EndpointRules) -> None:
         """To be called before anything else, and at every change from then on."""
         self._rules = rules
         self._partials = asr.partial_ms > 0
+        self._next_hotwords = parse_hotwords(asr.hotwords)[0]
+        self._words = asr.words
         # Without partials the rule no_speech still has to ask now and then what has been said.
         self._partial_blocks = FRAME.blocks(asr.partial_ms) if self._partials else rules.no_speech
 
@@ -101,7 +106,15 @@ class IncrementalDecoder:
             context=said,
             context_samples=len(before) * FRAME.block,
             reason=reason,
+            hotwords=self._hotwords_of(utterance),
+            words=self._words and kind != "partial",
         )
+
+    def _hotwords_of(self, utterance: Utterance) -> tuple[Hotword, ...]:
+        """A change takes effect with the next utterance: in the middle of one, results would contradict."""
+        if utterance.number != self._favoured_in:
+            self._favoured_in, self._hotwords = utterance.number, self._next_hotwords
+        return self._hotwords
 
     def _context_of(self, utterance: Utterance, position: int) -> tuple[list[Block], str]:
         """Blocks before the utterance and what was said in them; none where they would not help or fit."""

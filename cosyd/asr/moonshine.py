@@ -6,7 +6,8 @@ starts afresh with any number of tokens and one that goes on from a cache; a voc
 What costs what (tiny-en, int8, one AMD EPYC core without VNNI): encoding 12-15 ms per second of audio, a
 decoder run 5-6 ms, of which less than 0.3 ms are copies of the cache, so plain arrays are as good as bound
 memory; a run over twenty tokens costs as much as three runs over one. Hence *drafts*: tokens that an earlier
-partial result had are checked in one run, and only what differs is decoded token by token.
+partial result had are checked in one run, and only what differs is decoded token by token. And hence the
+beam (``moonshine_beam``): four paths in one run cost an eighth more than one.
 
 Requests of a batch are decoded one after the other: the networks are quantised with scales taken over the
 whole input, so a batch would make a result depend on its neighbours, and on one thread it saves nothing.
@@ -16,20 +17,26 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.loops import cut_loop
+from cosyd.asr.moonshine_beam import BeamSearch
+from cosyd.asr.moonshine_bias import Bias
+from cosyd.asr.moonshine_decoder import Cache, Decoder, Session, log_prob
+from cosyd.asr.moonshine_hotwords import Favourites
+from cosyd.asr.moonshine_words import spans
 from cosyd.asr.recognizer import Audio, SegmentRequest
-from cosyd.asr.tokenizer import BOS, EOS, Tokenizer
-from cosyd.errors import ModelDamaged
+from cosyd.asr.tokenizer import EOS, Tokenizer
+from cosyd.errors import ModelDamaged, ModelMissing
 from cosyd.spec import FRAME
-from cosyd.types import Backend, Transcript
+from cosyd.types import Backend, Transcript, Word
 
 log = logging.getLogger(__name__)
 
@@ -39,26 +46,12 @@ TOKENS_PER_S = 6.5  # the model's authors' bound on what fits into a second of E
 TOKENS_MARGIN = 8  # so that very short clips can end on their own
 LIMIT_S = 30.0  # the decoder was trained on 194 positions: 30 s at 6.5 tokens/s
 SHORTEST = FRAME.rate_hz // 10  # below 0.1 s the encoder's convolutions have too little to chew on
+HOTWORD_BEAM = 4  # paths when hotwords are active: greedy decoding has nothing to choose from
 _ENCODER_FILE, _DECODER_FILE, _VOCABULARY_FILE = (
     "encoder_model.ort",
     "decoder_model_merged.ort",
     "tokenizer.bin",
 )
-
-
-class Session(Protocol):
-    """What is needed of a loaded network (``cosyd.models.onnx.Network``)."""
-
-    @property
-    def inputs(self) -> tuple[str, ...]: ...
-
-    @property
-    def outputs(self) -> tuple[str, ...]: ...
-
-    @property
-    def device(self) -> str: ...
-
-    def run(self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None) -> list[Array]: ...
 
 
 @dataclass
@@ -71,68 +64,21 @@ class _Decoding:
     tokens: list[int]
     scores: list[float]
     logits: Array
-    cache: dict[str, Array]
+    cache: Cache
 
 
-def _log_prob(logits: Array, token: int) -> float:
-    top = logits.max()
-    return float(logits[token] - top - math.log(np.exp(logits - top).sum()))
+@dataclass(frozen=True)
+class _Said:
+    """A finished result: tokens, the log probability of each, and a cache that has the audio's keys."""
 
-
-class _Decoder:
-    """The decoder network for one encoded piece of audio."""
-
-    def __init__(self, session: Session, shape: tuple[int, int], hidden: Array, samples: int) -> None:
-        self._session = session
-        self.context: tuple[int, ...] = ()  # tokens of what was said before
-        self._past = [name for name in session.inputs if name.startswith("past_key_values.")]
-        heads, size = shape
-        self._empty = {name: np.zeros((1, heads, 0, size), np.float32) for name in self._past}
-        self._growing = [name for name in self._past if ".decoder." in name]
-        # The mask has the length of the audio in samples: the graph itself brings it down to frames.
-        self._fixed = {
-            "encoder_hidden_states": hidden,
-            "encoder_attention_mask": np.ones((1, samples), np.int64),
-        }
-
-    def begin(self, tokens: Sequence[int]) -> tuple[Array, dict[str, Array]]:
-        """BOS, context and tokens in one run -> logits [len(tokens) + 1, vocabulary] and the cache.
-
-        Row ``i`` of the logits predicts token ``i``.
-        """
-        names = ["logits", *(_present(name) for name in self._past)]
-        logits, *present = self._run([BOS, *self.context, *tokens], self._empty, names, use_cache=False)
-        return logits[0, len(self.context) :], dict(zip(self._past, present, strict=True))
-
-    def step(self, token: int, cache: dict[str, Array]) -> Array:
-        """One more token -> logits [vocabulary]; the cache grows in place."""
-        names = ["logits", *(_present(name) for name in self._growing)]
-        logits, *present = self._run([token], cache, names, use_cache=True)
-        cache.update(zip(self._growing, present, strict=True))
-        return np.asarray(logits[0, -1])
-
-    def shorten(self, cache: dict[str, Array], positions: int) -> None:
-        for name in self._growing:
-            cache[name] = np.ascontiguousarray(cache[name][:, :, :positions])
-
-    def _run(
-        self, tokens: Sequence[int], past: Mapping[str, Array], outputs: list[str], *, use_cache: bool
-    ) -> list[Array]:
-        feeds: dict[str, Array] = {
-            "input_ids": np.array([tokens], np.int64),
-            "use_cache_branch": np.array([use_cache]),
-            **self._fixed,
-            **past,
-        }
-        return self._session.run(feeds, outputs)
-
-
-def _present(name: str) -> str:
-    return name.replace("past_key_values", "present")
+    tokens: tuple[int, ...]
+    scores: tuple[float, ...]
+    cache: Cache
+    others: tuple[tuple[int, ...], ...] = ()
 
 
 class Moonshine:
-    """A SegmentRecognizer. Not for several threads at a time."""
+    """A SegmentRecognizer. Not for several threads at a time, but for ``unusable``."""
 
     family: Literal["segment", "streaming"] = "segment"
 
@@ -143,25 +89,37 @@ class Moonshine:
         decoder: Session,
         vocabulary: Tokenizer,
         shape: tuple[int, int] = (8, 36),
+        *,
+        beam: int = 1,
+        attention: bool = False,
     ) -> None:
-        """``shape``: the decoder's attention heads and the size of each; (8, 36) is tiny's."""
+        """``shape``: the decoder's attention heads and the size of each; (8, 36) is tiny's. ``beam``: paths
+        that decoding follows. ``attention``: the decoder tells where it looks, so words can have times."""
         self._name = name
         self._encoder = encoder
         self._decoder = decoder
         self._vocabulary = vocabulary
         self._shape = shape
+        self._beam = beam
+        self._attention = attention
+        self._favourites = Favourites(vocabulary, name)
         if "use_cache_branch" not in decoder.inputs or "input_values" not in encoder.inputs:
             raise ModelDamaged(f"{name}: these are not Moonshine's networks; run: cosyd models verify {name}")
 
     @classmethod
-    def load(cls, folder: Path, *, name: str = "moonshine-tiny-en", threads: int = 1) -> Moonshine:
+    def load(
+        cls, folder: Path, *, name: str = "moonshine-tiny-en", threads: int = 1, beam: int = 1
+    ) -> Moonshine:
         """From a folder with the three files. Raises ModelMissing or ModelDamaged."""
+        from cosyd.asr.moonshine_attention import expose_attention
         from cosyd.models.onnx import open_session
 
         # No arena: every length of audio has another shape, and the arena would keep a piece for each.
         encoder = open_session(folder / _ENCODER_FILE, threads=threads, arena=False)
-        decoder = open_session(folder / _DECODER_FILE, threads=threads, arena=False)
-        return cls(name, encoder, decoder, Tokenizer.load(folder / _VOCABULARY_FILE))
+        network = expose_attention(_read(folder / _DECODER_FILE))
+        decoder = open_session(network, threads=threads, arena=False, name=_DECODER_FILE)
+        vocabulary = Tokenizer.load(folder / _VOCABULARY_FILE)
+        return cls(name, encoder, decoder, vocabulary, beam=beam, attention=True)
 
     @property
     def name(self) -> str:
@@ -181,25 +139,30 @@ class Moonshine:
     def close(self) -> None:
         """Nothing to do: the networks go with the object."""
 
+    def unusable(self, hotwords: Sequence[Hotword]) -> tuple[Rejected, ...]:
+        return self._favourites.unusable(hotwords)
+
     def transcribe(self, requests: Sequence[SegmentRequest]) -> list[Transcript]:
         """Decode each request. Raises InferenceError when a network fails."""
         return [self._transcribe(request) for request in requests]
 
     def _transcribe(self, request: SegmentRequest) -> Transcript:
         audio = _at_least(request.audio, SHORTEST)
-        decoder = _Decoder(self._decoder, self._shape, self._encode(audio), audio.size)
-        decoder.context = self._vocabulary.encode(request.context)
+        context = self._vocabulary.encode(request.context)
+        decoder = Decoder(self._decoder, self._shape, self._encode(audio), audio.size, context)
         heard = audio.size - request.context_samples
         most = round(heard / FRAME.rate_hz * TOKENS_PER_S) + TOKENS_MARGIN
-        result = self._transcript(self._decode(decoder, request.draft, most))
-        if request.context and not result.text:
+        bias = self._favourites.bias(request.hotwords)
+        said = self._decode(decoder, request.draft, most, bias)
+        text = self._vocabulary.decode(said.tokens)
+        if request.context and not text:
             # Now and then a context is taken for all there is to say.
             return self._transcribe(_without_context(request))
-        if begins_with(result.text, request.prompt):
-            return result
-        # The free result contradicts what was promised: decode again, made to begin with the promise.
-        prompt = self._vocabulary.encode(request.prompt)
-        return self._transcript(self._decode(decoder, prompt, most + len(prompt), forced=True))
+        if not begins_with(text, request.prompt):
+            # The free result contradicts what was promised: decode again, made to begin with the promise.
+            prompt = self._vocabulary.encode(request.prompt)
+            said = self._decode(decoder, prompt, most + len(prompt), bias, forced=True)
+        return self._transcript(said, decoder, request, audio)
 
     def _encode(self, audio: Audio) -> Array:
         feeds: dict[str, Array] = {
@@ -208,50 +171,114 @@ class Moonshine:
         }
         return self._encoder.run(feeds)[0]
 
+    # --- decoding ---
+
     def _decode(
-        self, decoder: _Decoder, first: Sequence[int], most: int, *, forced: bool = False
-    ) -> _Decoding:
-        """Greedy. ``first`` is a draft to be checked or, if ``forced``, a beginning to be taken as it is."""
-        state = self._begin(decoder, first[:most], forced)
-        inside_word = bool(state.tokens) and not forced
-        mask = None if inside_word or not (forced or decoder.context) else self._vocabulary.starts_word
+        self, decoder: Decoder, first: Sequence[int], most: int, bias: Bias | None, *, forced: bool = False
+    ) -> _Said:
+        """``first`` is a draft to be checked or, if ``forced``, a beginning to be taken as it is."""
+        first = first[:most]
+        if bias is None and self._beam == 1:
+            return self._greedy(decoder, first, most, forced)
+        return self._search(decoder, first, most, forced, bias)
+
+    def _greedy(self, decoder: Decoder, first: Sequence[int], most: int, forced: bool) -> _Said:
+        state = self._begin(decoder, first, forced)
+        mask = self._first_mask(decoder, len(state.tokens), forced)
         while len(state.tokens) < most:
             logits = state.logits if mask is None else np.where(mask, state.logits, -np.inf)
             mask = None
             token = int(logits.argmax())
             if token == EOS:
                 break
-            state.scores.append(_log_prob(state.logits, token))
+            state.scores.append(log_prob(state.logits, token))
             state.tokens.append(token)
             if cut := cut_loop(state.tokens):
                 log.info("%s repeated itself; %d tokens cut off", self._name, cut)
                 break
-            state.logits = decoder.step(token, state.cache)
-        return state
+            state.logits = decoder.step([token], state.cache)[0]
+        return _Said(tuple(state.tokens), tuple(state.scores[: len(state.tokens)]), state.cache)
 
-    def _begin(self, decoder: _Decoder, first: Sequence[int], forced: bool) -> _Decoding:
+    def _begin(self, decoder: Decoder, first: Sequence[int], forced: bool) -> _Decoding:
         logits, cache = decoder.begin(first)
         agreed = len(first) if forced else _agreement(logits, first)
         tokens = list(first[:agreed])
-        scores = [_log_prob(logits[i], token) for i, token in enumerate(tokens)]
+        scores = [log_prob(logits[i], token) for i, token in enumerate(tokens)]
         if agreed < len(first):
-            decoder.shorten(cache, len(decoder.context) + agreed + 1)
+            decoder.shorten(cache, agreed)
         return _Decoding(tokens, scores, logits[agreed], cache)
 
-    def _transcript(self, state: _Decoding) -> Transcript:
-        text = self._vocabulary.decode(state.tokens)
-        scores = state.scores[: len(state.tokens)]
-        conf = math.exp(sum(scores) / len(scores)) if scores else None
-        return Transcript(text, tuple(state.tokens), conf, sure=self._sure(state.tokens, scores, text))
+    def _first_mask(self, decoder: Decoder, begun: int, forced: bool) -> Array | None:
+        """Tokens that may come next; None: any. What was forced ends with a word, as a context does."""
+        inside_word = begun > 0 and not forced
+        return None if inside_word or not (forced or decoder.context) else self._vocabulary.starts_word
 
-    def _sure(self, tokens: Sequence[int], scores: Sequence[float], text: str) -> tuple[float, ...]:
+    def _search(
+        self, decoder: Decoder, first: Sequence[int], most: int, forced: bool, bias: Bias | None
+    ) -> _Said:
+        search = BeamSearch(self._beam if bias is None else max(self._beam, HOTWORD_BEAM), bias)
+        logits, cache = decoder.begin(first)
+        if forced:
+            path = search.forced(logits, first)
+        else:
+            path = search.agreed(logits, first, self._first_mask(decoder, 0, forced))
+        begun = len(path.tokens)
+        if begun < len(first):
+            decoder.shorten(cache, begun)
+        mask = self._first_mask(decoder, begun, forced)
+        best, *others = search.search(decoder, path, logits[begun], cache, most, mask)
+        return _Said(best.tokens, best.scores, cache, tuple(other.tokens for other in others))
+
+    # --- results ---
+
+    def _transcript(self, said: _Said, decoder: Decoder, request: SegmentRequest, audio: Audio) -> Transcript:
+        text = self._vocabulary.decode(said.tokens)
+        conf = math.exp(sum(said.scores) / len(said.scores)) if said.scores else None
+        sure = self._sure(said, text)
+        words: tuple[Word, ...] = ()
+        if request.words and self._attention and sure:
+            words = self._words(said, decoder, text, sure, audio, request.context_samples / FRAME.rate_hz)
+        return Transcript(text, said.tokens, conf, words, sure)
+
+    def _sure(self, said: _Said, text: str) -> tuple[float, ...]:
         """The least probability among the tokens of each word."""
-        sure: list[float] = []
-        for token, score in zip(tokens, scores, strict=True):
-            if self._vocabulary.starts_word[token] or not sure:
-                sure.append(1.0)
-            sure[-1] = min(sure[-1], math.exp(score))
+        sure = [
+            min(math.exp(score) for score in said.scores[first : last + 1])
+            for first, last in self._bounds(said.tokens)
+        ]
         return tuple(sure) if len(sure) == len(text.split()) else ()
+
+    def _bounds(self, tokens: Sequence[int]) -> list[tuple[int, int]]:
+        """The first and the last token of each word."""
+        firsts = [i for i, token in enumerate(tokens) if self._vocabulary.starts_word[token] or i == 0]
+        return [(a, b - 1) for a, b in zip(firsts, [*firsts[1:], len(tokens)], strict=False)]
+
+    def _words(
+        self,
+        said: _Said,
+        decoder: Decoder,
+        text: str,
+        sure: Sequence[float],
+        audio: Audio,
+        before_s: float,
+    ) -> tuple[Word, ...]:
+        """``before_s``: length of the context, from whose end times count."""
+        bounds = self._bounds(said.tokens)
+        spoken = [self._last_spoken(said.tokens, first, last) for first, last in bounds]
+        attention = decoder.attention(said.tokens, said.cache)
+        found = spans(attention, [last for _, last in bounds], spoken, audio)
+        return tuple(
+            Word(
+                word, round(max(0.0, span.start - before_s), 3), round(max(0.0, span.end - before_s), 3), conf
+            )
+            for word, span, conf in zip(text.split(), found, sure, strict=True)
+        )
+
+    def _last_spoken(self, tokens: Sequence[int], first: int, last: int) -> int:
+        """The last token of a word that is not only punctuation."""
+        while last > first and not any(c.isalnum() for c in self._vocabulary.decode([tokens[last]])):
+            last -= 1
+        return last
 
 
 def _agreement(logits: Array, draft: Sequence[int]) -> int:
@@ -260,6 +287,13 @@ def _agreement(logits: Array, draft: Sequence[int]) -> int:
         return 0
     wrong = np.flatnonzero(logits[:-1].argmax(axis=-1) != np.asarray(draft))
     return int(wrong[0]) if wrong.size else len(draft)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ModelMissing(f"{path}: not there; run: cosyd models pull") from None
 
 
 def _without_context(request: SegmentRequest) -> SegmentRequest:

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.types import Backend, Transcript
 
 Audio = NDArray[np.float32]
@@ -27,7 +28,8 @@ class SegmentRequest:
     boundary. ``draft``: tokens that an earlier result on a shorter piece of the same audio had; they only
     save time, a recogniser may check them instead of finding them one by one, and never change the result.
     ``context``: what is said in the first ``context_samples`` of ``audio``; it helps with the rest and
-    is no part of the result.
+    is no part of the result. ``hotwords``: phrases to favour. ``words``: times and confidences of words are
+    wanted; where the model gives them, times are seconds from the end of the context.
     """
 
     audio: Audio
@@ -35,6 +37,8 @@ class SegmentRequest:
     draft: tuple[int, ...] = ()
     context: str = ""
     context_samples: int = 0
+    hotwords: tuple[Hotword, ...] = ()
+    words: bool = False
 
 
 class Recognizer(Protocol):
@@ -65,6 +69,10 @@ class SegmentRecognizer(Recognizer, Protocol):
 
     def transcribe(self, requests: Sequence[SegmentRequest]) -> list[Transcript]:
         """Decode a batch. Raises InferenceError when the network fails."""
+        ...
+
+    def unusable(self, hotwords: Sequence[Hotword]) -> tuple[Rejected, ...]:
+        """Those of these phrases that would have no effect, and why. May be called from any thread."""
         ...
 
 

@@ -66,9 +66,18 @@ class Tokenizer:
     def __len__(self) -> int:
         return len(self._pieces)
 
+    def piece(self, token: int) -> bytes:
+        """The bytes that a token stands for, with ``▁`` for a space; none for a control symbol."""
+        piece = self._pieces[token]
+        return b"" if _is_control(piece) else piece
+
+    def writes(self, character: str) -> bool:
+        """Whether the character has a token of its own, so that it need not be spelled in single bytes."""
+        return character.encode() in self._rank
+
     def decode(self, tokens: Iterable[int]) -> str:
         """Text of tokens, without control symbols; broken UTF-8 (a character cut in half) is left out."""
-        data = b"".join(self._pieces[token] for token in tokens if not _is_control(self._pieces[token]))
+        data = b"".join(map(self.piece, tokens))
         return " ".join(data.decode("utf-8", errors="ignore").replace(_SPACE, " ").split())
 
     def encode(self, text: str) -> tuple[int, ...]:

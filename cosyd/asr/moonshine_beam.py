@@ -1,0 +1,199 @@
+"""Beam search for Moonshine's decoder, with or without hotwords.
+
+All paths of a beam have the same number of tokens, so one run of the network carries all of them one token
+further; the encoder's keys and values are not copied, the network spreads them over the batch itself. Four
+paths cost an eighth more than one, eight two fifths more (tiny-en on one core). Where one path is left,
+because nothing else is within ``PRUNE`` of it, a step is a greedy step.
+
+With hotwords the score of a path is its log probability plus what it was lent for its phrases (shallow
+fusion, ``moonshine_bias``), taken back where a phrase is not completed. But a token is *lifted, not paid*: no
+bonus raises it by more than ``MARGIN`` above the likeliest token of that moment. A phrase that was heard well
+needs no bonus and gets next to none, so saying it again and again brings nothing. With bonuses paid in full a
+decoder that has lost the thread says its hotwords over and over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.asr.loops import cut_loop
+from cosyd.asr.moonshine_bias import Bias
+from cosyd.asr.tokenizer import EOS
+
+Array = NDArray[Any]
+
+PRUNE = 6.0  # nats behind the best: such a path hardly ever wins
+MARGIN = 0.5  # nats
+
+
+class Steps(Protocol):
+    """What is needed of the decoder: one more token for each row of its cache, and rows picked from it."""
+
+    def step(self, tokens: Sequence[int], cache: dict[str, Array]) -> Array: ...
+
+    def pick(self, cache: dict[str, Array], rows: Sequence[int]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Path:
+    """Tokens after BOS and the log probability of each.
+
+    ``total``: what paths are compared by. ``state``: in the bias; ``lent``: bonus for a phrase that is not
+    complete yet.
+    """
+
+    tokens: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+    total: float = 0.0
+    state: int = Bias.start
+    lent: float = 0.0
+
+
+class _Option(NamedTuple):
+    """A possible step: of the path in this row, with this token."""
+
+    total: float
+    row: int
+    token: int
+    score: float
+    bonus: float
+
+
+class BeamSearch:
+    """``width`` paths at most; ``bias`` None: no hotwords."""
+
+    def __init__(
+        self, width: int, bias: Bias | None = None, *, prune: float = PRUNE, margin: float = MARGIN
+    ) -> None:
+        self._width = width
+        self._bias = bias
+        self._prune = prune
+        self._margin = margin
+
+    def agreed(self, logits: Array, tokens: Sequence[int], first: Array | None = None) -> Path:
+        """As much of these tokens as a search would have found without having any other path.
+
+        Row ``i`` of ``logits`` predicts token ``i``; ``first``: the tokens that may come first.
+        """
+        path = Path()
+        for row, token in zip(logits, tokens, strict=False):
+            options = self._options([path], row[None], first)
+            first = None
+            if len(options) != 1 or options[0].token != token or token == EOS:
+                break
+            path = self._grown(path, options[0])
+        return path
+
+    def forced(self, logits: Array, tokens: Sequence[int]) -> Path:
+        """The path of these tokens, whatever their probabilities."""
+        path = Path()
+        for row, token in zip(logits, tokens, strict=False):
+            score = float(row[token]) - _log_sum(row)
+            bonus = float(self._fused(row, path)[token] - row[token])
+            path = self._grown(path, _Option(path.total + score + bonus, 0, token, score, bonus))
+        return path
+
+    def search(
+        self,
+        steps: Steps,
+        path: Path,
+        logits: Array,
+        cache: dict[str, Array],
+        most: int,
+        first: Array | None = None,
+    ) -> list[Path]:
+        """All that the beam ends with, the best first; at least one.
+
+        ``logits`` [vocabulary] are of what follows ``path``, ``cache`` is its; ``first``: the tokens that may
+        come next. No path gets longer than ``most`` tokens.
+        """
+        alive, ended = [path], list[Path]()
+        rows = np.asarray(logits)[None]
+        while len(alive[0].tokens) < most:
+            options = self._options(alive, rows, first, _best(ended))
+            first = None
+            alive, parents = self._advance(alive, options, ended)
+            # The total of a path only falls, but for what it may be lent: a path behind stays behind.
+            if not alive or alive[0].total + self._ahead <= _best(ended):
+                alive = []
+                break
+            if parents != list(range(len(rows))):
+                steps.pick(cache, parents)
+            rows = steps.step([grown.tokens[-1] for grown in alive], cache)
+        return sorted([*ended, *alive], key=lambda found: -found.total)
+
+    @property
+    def _ahead(self) -> float:
+        return 0.0 if self._bias is None else self._margin
+
+    def _advance(
+        self, alive: Sequence[Path], options: Sequence[_Option], ended: list[Path]
+    ) -> tuple[list[Path], list[int]]:
+        """The paths that go on and the rows that they come from; those that end join ``ended``."""
+        kept: list[Path] = []
+        parents: list[int] = []
+        for option in options:
+            before = alive[option.row]
+            if option.token == EOS:
+                ended.append(Path(before.tokens, before.scores, option.total))
+                continue
+            path = self._grown(before, option)
+            tokens = list(path.tokens)
+            if cut_loop(tokens):
+                ended.append(Path(tuple(tokens), path.scores[: len(tokens)], path.total))
+                continue
+            kept.append(path)
+            parents.append(option.row)
+        return kept, parents
+
+    def _grown(self, path: Path, option: _Option) -> Path:
+        state, lent = path.state, 0.0
+        if self._bias is not None:
+            state = self._bias.next(path.state, option.token)
+            lent = max(0.0, path.lent + option.bonus) if self._bias.lent(state) else 0.0
+        return Path((*path.tokens, option.token), (*path.scores, option.score), option.total, state, lent)
+
+    def _options(
+        self, alive: Sequence[Path], logits: Array, first: Array | None, best: float = -math.inf
+    ) -> list[_Option]:
+        """The best ``width`` steps of all paths that are within ``prune`` of the best, the best first."""
+        options: list[_Option] = []
+        for row, path in enumerate(alive):
+            fused = self._fused(logits[row], path)
+            if first is not None:
+                fused = np.where(first, fused, -np.inf)
+            tokens = np.flatnonzero(fused >= fused.max() - self._prune)
+            tokens = tokens[np.argsort(-fused[tokens], kind="stable")[: self._width]]
+            scores = logits[row, tokens].astype(np.float64) - _log_sum(logits[row])
+            bonuses = fused[tokens].astype(np.float64) - logits[row, tokens]
+            totals = path.total + scores + bonuses
+            columns = (totals.tolist(), tokens.tolist(), scores.tolist(), bonuses.tolist())
+            options += [_Option(total, row, token, s, b) for total, token, s, b in zip(*columns, strict=True)]
+        options.sort(key=lambda option: -option.total)
+        least = max(best, options[0].total) - self._prune
+        return [option for option in options[: self._width] if option.total >= least]
+
+    def _fused(self, logits: Array, path: Path) -> Array:
+        """Logits of what follows a path, with the bonuses."""
+        if self._bias is None:
+            return logits
+        bonus = self._bias.bonus(path.state)
+        most = np.maximum(logits.max() + self._margin - logits, 0)
+        nominal = self._bias.lent(path.state)
+        owed = path.lent / nominal if nominal else 0.0  # what was lifted less has less to give back
+        return np.asarray(logits + np.where(bonus > 0, np.minimum(bonus, most), bonus * owed))
+
+
+def _best(paths: Sequence[Path]) -> float:
+    return max((path.total for path in paths), default=-math.inf)
+
+
+def _log_sum(logits: Array) -> float:
+    top = logits.max()
+    return float(top) + math.log(float(np.exp(logits - top).sum()))

@@ -1,0 +1,61 @@
+"""Lists of hotwords made into biases for one vocabulary, and which phrases cannot be."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from functools import cached_property
+
+from cosyd.asr.hotwords import Hotword, Rejected
+from cosyd.asr.moonshine_bias import Bias, Spelling
+from cosyd.asr.tokenizer import Tokenizer
+
+DEFAULT_SCORE = 1.0  # nats a token
+LISTS_KEPT = 8  # of a source each, and the one before a change
+
+
+class Favourites:
+    """Biases by list; the vocabulary is spelled out when the first list comes."""
+
+    def __init__(self, vocabulary: Tokenizer, name: str) -> None:
+        """``name``: of the model, for messages."""
+        self._vocabulary = vocabulary
+        self._name = name
+        self._biases: dict[tuple[Hotword, ...], Bias | None] = {}
+
+    @cached_property
+    def _spelling(self) -> Spelling:
+        return Spelling(self._vocabulary)
+
+    def bias(self, hotwords: tuple[Hotword, ...]) -> Bias | None:
+        """None: nothing to favour."""
+        if not hotwords:
+            return None
+        if hotwords not in self._biases:
+            while len(self._biases) >= LISTS_KEPT:
+                del self._biases[next(iter(self._biases))]
+            self._biases[hotwords] = self._compile(hotwords)
+        return self._biases[hotwords]
+
+    def _compile(self, hotwords: Sequence[Hotword]) -> Bias | None:
+        usable = [hotword for hotword in hotwords if self._why_not(hotword) is None]
+        phrases = [(hotword.phrase, self._worth(hotword)) for hotword in usable]
+        return Bias(self._spelling, phrases) if phrases else None
+
+    def _worth(self, hotword: Hotword) -> float:
+        score = DEFAULT_SCORE if hotword.score is None else hotword.score
+        return score * len(self._vocabulary.encode(hotword.phrase))
+
+    def unusable(self, hotwords: Sequence[Hotword]) -> tuple[Rejected, ...]:
+        reasons = ((hotword, self._why_not(hotword)) for hotword in hotwords)
+        return tuple(Rejected(hotword.phrase, why) for hotword, why in reasons if why is not None)
+
+    def _why_not(self, hotword: Hotword) -> str | None:
+        letters = [c for c in hotword.phrase if c.isalnum()]
+        if len(letters) < 2:
+            return "a single letter is found everywhere"
+        unknown = [c for c in letters if not self._vocabulary.writes(c)]
+        if unknown:
+            which = f"{unknown[0]!r} ({unicodedata.name(unknown[0], 'no name')})"
+            return f"{self._name} has no token for {which}"
+        return None
