@@ -13,6 +13,8 @@
 //   step[16 + 2*B + row]        frames device frames of this hop
 //   step[16 + 3*B + row]        phase  numerator of the resampler's position, 0 .. L-1
 //   step[16 + 4*B + i]          row    i-th row of the n_vad, i < n_vad
+//   step[16 + 5*B + row]        low    \ where the row's PCM lies if not in the step's own buffer, else 0:
+//   step[16 + 6*B + row]        high   / pages of the host that the driver has mapped
 //
 // B, the capacity of the bucket, is a launch constant. Grids are sized for B; blocks beyond n leave at once,
 // so one captured graph serves any number of streams up to B. No slot may appear twice in a step.
@@ -46,6 +48,11 @@ struct Step {
     __device__ int frames(int row) const { return header[HEADER + 2 * capacity + row]; }
     __device__ int phase(int row) const { return header[HEADER + 3 * capacity + row]; }
     __device__ int vad_row(int i) const { return header[HEADER + 4 * capacity + i]; }
+    __device__ const unsigned char* pcm(const unsigned char* buffer, int stride, int row) const {
+        const unsigned low = header[HEADER + 5 * capacity + row], high = header[HEADER + 6 * capacity + row];
+        const unsigned long long lent = (unsigned long long)high << 32 | low;
+        return lent ? reinterpret_cast<const unsigned char*>(lent) : buffer + (size_t)row * stride;
+    }
 };
 
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }

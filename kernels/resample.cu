@@ -8,7 +8,8 @@
 // The recursion is a scan: lane i of the first warp runs its HOP/32 samples from rest, the lanes' ends are
 // combined by Kogge-Stone with powers of the pole, and each lane adds its start times pole^m.
 //
-// LAYOUT.  pcm[rows][stride] bytes, a row's frames from its start, 4-byte aligned. history[slots][history_max]:
+// LAYOUT.  pcm[rows][stride] bytes, a row's frames from its start, 4-byte aligned, unless the header says where else
+// they lie (aligned like a sample). history[slots][history_max]:
 // the `width` mixed samples before this hop's first frame. taps: bank of [width][up], transposed so that the
 // threads of a warp, which have different p, read one line. raw[slots][RING]: the result at its absolute index
 // modulo RING. dc[slots][2]: last r, last y.
@@ -139,7 +140,7 @@ resample(const int* __restrict__ header, int capacity, const unsigned char* __re
         prepare_lines(st, taps, x.x, h);
         __syncthreads();
     }
-    const unsigned char* from = pcm + (size_t)row * stride;
+    const unsigned char* from = s.pcm(pcm, stride, row);
     float* kept = history + (size_t)slot * history_max;
     for (int i = t; i < st.width; i += HOP) x.put(i, kept[i]);
     const float share = 1.0f / __popc(st.mapped);

@@ -15,7 +15,7 @@ stats(const int* __restrict__ header, int capacity, const unsigned char* __restr
     const int row = blockIdx.x, lane = threadIdx.x & 31;
     if (row >= s.rows()) return;
     const Stream st = streams[s.slot(row)];
-    const unsigned char* from = pcm + (size_t)row * stride;
+    const unsigned char* from = s.pcm(pcm, stride, row);
     const int frames = s.frames(row);
     for (int c = threadIdx.x >> 5; c < channels_max; c += 4) {
         float4 v = make_float4(0, 0, 0, 0);

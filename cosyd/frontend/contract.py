@@ -44,6 +44,13 @@ class StreamFrontEnd(Protocol):
         """Give the slot back. Idempotent."""
         ...
 
+    def lend(self, slot: int, capacity: int) -> None:
+        """What will be pushed are views of a ring that keeps ``capacity`` frames (see cosyd.ring).
+
+        A front end that works somewhere else may read them there instead of copying them.
+        """
+        ...
+
     def restart(self, slot: int, sample: int | None = None) -> None:
         """After a gap: as if just opened; the next frame is at ``sample``."""
         ...

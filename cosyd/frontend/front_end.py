@@ -141,6 +141,9 @@ class FrontEnd:
         self._full.discard(slot)
         self._head[slot] = self._tail[slot] = 0
 
+    def lend(self, slot: int, capacity: int) -> None:
+        """The ring that the frames lie in is of no use here: they are converted as they come."""
+
     def restart(self, slot: int, sample: int | None = None) -> None:
         """After a gap: as if just opened; the next frame is at ``sample``.
 

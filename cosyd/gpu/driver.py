@@ -29,6 +29,7 @@ log = logging.getLogger("cosyd.gpu")
 Array = NDArray[Any]
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING, which PyCUDA does not name
+_DEVICE_MAP, _READ_ONLY = 2, 8  # CU_MEMHOSTREGISTER_DEVICEMAP, _READ_ONLY
 _POOLS_SUPPORTED = 115  # CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
 ANSWER_S = 2.0  # a hop takes milliseconds at most; a device that is silent for so long does not come back
 _SPINS = 400  # looks without a pause, some 200 us: as long as a hop of a few streams takes
@@ -265,6 +266,30 @@ class Gpu:
         """Zeroed page-locked host memory, so that copies run beside kernels and the host's work."""
         memory: NDArray[np.uint8] = self.cuda.pagelocked_zeros(nbytes, np.uint8)
         return memory
+
+    def register(self, address: int, nbytes: int) -> int:
+        """Map memory of the host, whole pages, for the device to read; its address there.
+
+        Read-only where the device can (the pages may be mapped so here), else as it is.
+        """
+        driver = self.graphs
+        for flags in (_DEVICE_MAP | _READ_ONLY, _DEVICE_MAP):
+            (status,) = driver.cuMemHostRegister(address, nbytes, flags)
+            if not int(status):
+                break
+        else:
+            raise GpuError(f"{self.name}: the driver does not map the ring's pages: {status.name}")
+        status, pointer = driver.cuMemHostGetDevicePointer(address, 0)
+        if int(status):
+            self.unregister(address)
+            raise GpuError(f"{self.name}: the ring's pages have no address on the device: {status.name}")
+        return int(pointer)
+
+    def unregister(self, address: int) -> None:
+        """Before the memory goes away. Never fails: a dead device has no mappings."""
+        (status,) = self.graphs.cuMemHostUnregister(address)
+        if int(status):
+            log.debug("%s: unmapping pages failed: %s", self.name, status)
 
     def module(self, name: str) -> Any:
         """Kernel file ``name`` as a loaded module."""

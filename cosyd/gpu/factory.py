@@ -84,7 +84,7 @@ def _open_gpu(frontend: FrontendConfig, store: ModelStore, cache: Path, stack: E
         gpu = opening.enter_context(Gpu(cache))
         settings = settings_for(frontend, channels=CHANNELS, sample_bytes=SAMPLE_BYTES)
         slots = min(frontend.max_streams, BANK_SLOTS)
-        settings = replace(settings, slots=slots, rates_hz=RATES_HZ, mel=None)
+        settings = replace(settings, slots=slots, rates_hz=RATES_HZ, mel=None, lent=True)
         open_bank = _bank_opener(gpu, settings, _weights(frontend, store))
         load = GpuLoad()
         opening.callback(load.close)

@@ -3,6 +3,7 @@
 ``push`` cuts a stream's frames into hops; ``step`` runs one block, four hops, of every stream that has one:
 four graph launches, whatever the number of streams, and no Python per stream.
 
+Frames that lie in a ring whose pages the driver maps (``lend``) are not copied: the device reads them there.
 The hops that were run stay for a while behind those that wait, so that another front end can take a stream
 over without a gap when the device fails (``again``).
 """
@@ -17,18 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.config.schema import FrontendConfig
-from cosyd.errors import CosydError, UnsupportedFormat
+from cosyd.errors import CosydError, GpuError, UnsupportedFormat
 from cosyd.frontend.front_end import PENDING_BLOCKS, FrontBatch, SlotStatistics, needs_denoiser
 from cosyd.frontend.pcm import Frames
 from cosyd.frontend.stage import Samples, Slots
-from cosyd.gpu.intake import HopCutter
+from cosyd.gpu.intake import HopCutter, Pages
 from cosyd.gpu.pipeline import HopResult
 from cosyd.gpu.settings import Mode, Settings
 from cosyd.gpu.streams import FilterBank, Ratio
 from cosyd.spec import FRAME, AudioSpec
 from cosyd.types import Backend
 
+LENT_S = 8.0  # shortest ring that is read in place: more than twice what may wait and is kept
+LENT_BYTES = 1 << 28  # largest ring that is: mapped pages are pinned
 KEPT_BLOCKS = 32  # run already, kept for another front end: a second, as a recogniser's restart has it
+COPIED = "frames copied through page-locked memory"
+IN_PLACE = "frames read in the ring's pages"
 _PENDING_HOPS = PENDING_BLOCKS * FRAME.block_hops
 _RING_HOPS = _PENDING_HOPS + (KEPT_BLOCKS + 1) * FRAME.block_hops
 
@@ -44,7 +49,11 @@ class HopPipeline(Protocol):
         self, slots: NDArray[Any], records: NDArray[Any], ratios: Sequence[Ratio], history: NDArray[Any]
     ) -> None: ...
 
-    def begin(self, slots: NDArray[Any]) -> NDArray[Any]: ...
+    def begin(self, slots: NDArray[Any], addresses: NDArray[Any] | None = None) -> NDArray[Any]: ...
+
+    def register(self, address: int, nbytes: int) -> int: ...
+
+    def unregister(self, address: int) -> None: ...
 
     def launch(self) -> int: ...
 
@@ -101,6 +110,10 @@ class GpuFrontEnd:
         self._joined = np.zeros(slots, np.bool_)
         # Rings of hops, ready to be copied to page-locked memory in one operation.
         self._hops = np.zeros((slots * _RING_HOPS, pipeline.stride), np.uint8)
+        self._where = np.zeros(slots * _RING_HOPS, np.int64)  # of hops that are read in place: where they lie
+        self._shift = np.zeros(slots, np.int64)  # from there to the same on the device
+        self._lent: dict[int, int] = {}  # frames that a slot's ring keeps
+        self._path: dict[int, str] = {}  # how a slot's frames get to the device, in words
         self._head = np.zeros(slots, np.int64)
         self._tail = np.zeros(slots, np.int64)
         self._block = np.zeros(slots, np.int64)  # blocks that have come out since the stream began
@@ -114,6 +127,8 @@ class GpuFrontEnd:
 
     def shut(self) -> None:
         """Close the pipeline. Idempotent."""
+        for slot in self._cutters:
+            self._return(slot)
         self._pipeline.close()
 
     @property
@@ -128,8 +143,9 @@ class GpuFrontEnd:
         return dict.fromkeys(stages, self._backend)
 
     def backends_of(self, slot: int) -> dict[str, Backend]:
-        """The same of one stream: here all run alike."""
-        return self.backends
+        """The same of one stream, and how its frames get to the device."""
+        backend = Backend(self._backend.name, f"{self._backend.reason}; {self._path.get(slot, COPIED)}")
+        return dict.fromkeys(self.backends, backend)
 
     @property
     def free(self) -> int:
@@ -161,8 +177,41 @@ class GpuFrontEnd:
 
     def close(self, slot: int) -> None:
         """Give the slot back; blocks that wait are dropped. Closing twice does no harm."""
-        self._cutters.pop(slot, None)
+        if slot in self._cutters:
+            self._return(slot)
+            del self._cutters[slot]
+        self._lent.pop(slot, None)
+        self._path.pop(slot, None)
         self._reset(slot)
+
+    def lend(self, slot: int, capacity: int) -> None:
+        """What is pushed are views of a ring that keeps ``capacity`` frames: they may be read there later."""
+        spec = self._cutters[slot].spec
+        nbytes = 2 * capacity * spec.frame_bytes
+        if not self._settings.lent:
+            return
+        if capacity < spec.frames(LENT_S):
+            self._path[slot] = f"{COPIED}: the ring is shorter than {LENT_S:g} s"
+        elif nbytes > LENT_BYTES:
+            self._path[slot] = f"{COPIED}: the ring's {nbytes:,} bytes are too many to pin"
+        else:
+            self._lent[slot] = capacity
+
+    def _borrow(self, slot: int, cutter: HopCutter, frames: Frames, sample: int) -> None:
+        """With the first frames: have the driver map the ring. Where it does not, they are copied."""
+        pages = Pages(frames, sample, self._lent.pop(slot))
+        try:
+            device = self._pipeline.register(pages.address, pages.nbytes)
+        except GpuError as error:
+            self._path[slot] = f"{COPIED}: {error}"
+            return
+        cutter.pages, self._shift[slot], self._path[slot] = pages, device - pages.address, IN_PLACE
+
+    def _return(self, slot: int) -> None:
+        cutter = self._cutters[slot]
+        if cutter.pages is not None:
+            self._pipeline.unregister(cutter.pages.address)
+            cutter.pages = None
 
     def restart(self, slot: int, sample: int | None = None) -> None:
         """After a gap: as if just opened; the next frame is at ``sample``."""
@@ -172,6 +221,10 @@ class GpuFrontEnd:
     def push(self, slot: int, frames: Frames, sample: int) -> int:
         """Take frames whose first is at ``sample``; returns how many were taken, as FrontEnd.push does."""
         cutter, piece = self._cutters[slot], self._pipeline.filters.most_frames
+        if slot in self._lent and len(frames):
+            self._borrow(slot, cutter, frames, sample)
+        if cutter.pages is not None and not cutter.pages.holds(frames, sample):
+            raise ValueError("frames pushed that do not lie in the ring that was lent")
         taken = 0
         while taken < len(frames) and self._fill(slot, cutter):
             part = frames[taken : taken + piece]
@@ -233,9 +286,11 @@ class GpuFrontEnd:
     def _piece(self, slot: int, cutter: HopCutter, hop: int) -> Frames:
         """The frames of a hop that is still in the ring."""
         count = cutter.piece_start(hop + 1) - cutter.piece_start(hop)
-        row = self._hops[slot * _RING_HOPS + hop % _RING_HOPS]
+        row = slot * _RING_HOPS + hop % _RING_HOPS
+        if self._where[row] and cutter.pages is not None:
+            return cutter.pages.view(cutter.origin + cutter.piece_start(hop), count)
         size = count * int(np.prod(cutter.shape)) * cutter.dtype.itemsize
-        frames: Frames = row[:size].view(cutter.dtype).reshape(count, *cutter.shape)
+        frames: Frames = self._hops[row, :size].view(cutter.dtype).reshape(count, *cutter.shape)
         return frames
 
     def _clock(self, slot: int, block: int) -> int:
@@ -250,13 +305,24 @@ class GpuFrontEnd:
         for hop in range(FRAME.block_hops):
             if len(tickets) > 1:
                 self._gather(*tickets.pop(0), asr, vad)
-            rows = slots * _RING_HOPS + self._head[slots] % _RING_HOPS
-            np.take(self._hops, rows, 0, self._pipeline.begin(slots), mode="clip")  # "raise" would copy twice
+            self._begin(slots)
             self._head[slots] += 1
             tickets.append((hop, self._pipeline.launch()))
         for ticket in tickets:
             self._gather(*ticket, asr, vad)
         return asr, vad
+
+    def _begin(self, slots: Slots) -> None:
+        """The next hop of these slots: where its frames lie, or the frames themselves."""
+        rows = slots * _RING_HOPS + self._head[slots] % _RING_HOPS
+        where = self._where[rows]
+        lent = where > 0
+        if not lent.any():
+            np.take(self._hops, rows, 0, self._pipeline.begin(slots), mode="clip")  # "raise" would copy twice
+            return
+        pcm = self._pipeline.begin(slots, np.where(lent, where + self._shift[slots], 0))
+        if not lent.all():
+            pcm[~lent] = self._hops[rows[~lent]]
 
     def _gather(self, hop: int, ticket: int, asr: Samples, vad: Samples) -> None:
         result = self._pipeline.collect(ticket)
@@ -282,8 +348,11 @@ class GpuFrontEnd:
         while self._tail[slot] - self._head[slot] < _PENDING_HOPS:
             if (piece := cutter.take()) is None:
                 return True
-            content = np.ascontiguousarray(piece).view(np.uint8).reshape(-1)
-            self._hops[slot * _RING_HOPS + self._tail[slot] % _RING_HOPS, : len(content)] = content
+            row = slot * _RING_HOPS + self._tail[slot] % _RING_HOPS
+            self._where[row] = piece.ctypes.data if cutter.in_place else 0
+            if not cutter.in_place:
+                content = np.ascontiguousarray(piece).view(np.uint8).reshape(-1)
+                self._hops[row, : len(content)] = content
             self._tail[slot] += 1
         return False
 

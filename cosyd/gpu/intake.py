@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -15,12 +16,36 @@ from cosyd.spec import FRAME, AudioSpec, SampleFormat
 Array = NDArray[Any]
 
 
+class Pages:
+    """A ring's memory as it lies: frame ``i`` of the source clock at ``i % capacity``, all of it twice.
+
+    ``owner``: a view of it, which keeps it mapped.
+    """
+
+    def __init__(self, owner: Array, sample: int, capacity: int) -> None:
+        frame_bytes = owner.strides[0]
+        self.capacity = capacity
+        self.nbytes = 2 * capacity * frame_bytes
+        self.address = owner.ctypes.data - sample % capacity * frame_bytes
+        raw: Any = (ctypes.c_ubyte * self.nbytes).from_address(self.address)
+        self._all: Array = np.frombuffer(raw, owner.dtype).reshape(2 * capacity, *owner.shape[1:])
+        self._owner = owner
+
+    def holds(self, frames: Array, sample: int) -> bool:
+        """Whether these frames are a view of the ring at their place."""
+        return bool(frames.ctypes.data == self._all[sample % self.capacity :].ctypes.data)
+
+    def view(self, sample: int, count: int) -> Array:
+        start = sample % self.capacity
+        return self._all[start : start + count]
+
+
 class HopCutter:
     """Push frames as they come, take one piece a hop. The kernels mix, convert and resample them.
 
-    ``dtype`` and ``shape``: of one frame. ``finished``: the end was announced. ``history``: the mixed samples
-    before the first piece, which the resampler's filter reaches back to; what lies before the stream's first
-    sample is taken to equal it.
+    ``pages``: the frames pushed lie there and need not be copied. ``dtype`` and ``shape``: of one frame.
+    ``finished``: the end was announced. ``history``: the mixed samples before the first piece, which the
+    resampler's filter reaches back to; what lies before the stream's first sample is taken to equal it.
     """
 
     def __init__(
@@ -33,11 +58,13 @@ class HopCutter:
     ) -> None:
         mapped = tuple(range(spec.channels)) if channel_map is None else tuple(channel_map)
         self.record = stream_record(spec, ratio, mapped[:1] if mix == "first" else mapped)
+        self.spec = spec
         self.ratio = ratio
         self._mixer = Mixer(spec.channels, mapped, mix)
         self._lead = lead
         self._floats = spec.format is SampleFormat.F32
         self._kept: Array | None = None
+        self.pages: Pages | None = None
         self.dtype = np.dtype(DTYPES[spec.format])
         self.shape = (spec.channels, 3) if spec.format is SampleFormat.S24 else (spec.channels,)
         self.restart(None)
@@ -58,6 +85,7 @@ class HopCutter:
         self._first = 0
         self.history: Array | None = None
         self.finished = False
+        self.in_place = False  # the frames kept are a view of ``pages``
         self._last = np.zeros((0, *self.shape), self.dtype)  # frame: held at the end
 
     @property
@@ -88,7 +116,11 @@ class HopCutter:
 
     def _append(self, frames: Array) -> None:
         if self._kept is not None:
-            self._kept = np.concatenate((self._kept, frames))
+            self.in_place = self.pages is not None and self._first >= 0
+            if self.pages is not None and self.in_place:
+                self._kept = self.pages.view(self.origin + self._first, self._received - self._first)
+            else:
+                self._kept = np.concatenate((self._kept, frames))
             return
         self._first = min(0, self.ratio.end(self._next - 1))
         self._kept = np.concatenate((np.repeat(frames[:1], -self._first, axis=0), frames))
@@ -143,6 +175,7 @@ class HopCutter:
         stop = self.ratio.end(blocks * FRAME.block - self._lead - 1)
         short = stop - self._first - len(self._kept)
         if short > 0:
+            self.in_place = False
             self._kept = np.concatenate((self._kept, np.repeat(self._last, short, axis=0)))
 
     def clock(self, output: int) -> int:

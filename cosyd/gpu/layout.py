@@ -18,7 +18,7 @@ from cosyd.spec import FRAME
 Array = NDArray[Any]
 
 HEADER = 16  # ints before a header's columns
-COLUMNS = 5  # slot, hop, frames, phase, vad_row
+COLUMNS = 7  # slot, hop, frames, phase, vad_row, address of the PCM (two)
 BUCKETS = (1, 8, 64, 256, 1024, 2048)  # then doubling: a step costs at most twice what its rows need
 FEW = 64  # up to here the kernels write results to host memory: a copy would cost more than it carries
 CHUNK = 16_384  # rows a lane: its products fill a large chip, its copies hide behind another lane's kernels
@@ -72,8 +72,13 @@ class Layout:
         start = self.headers_bytes + first * self.stride
         return slice(start, start + rows * self.stride)
 
-    def in_parts(self, lane: int) -> list[slice]:
-        """Bytes to copy before a lane starts; the first lane brings all headers along."""
+    def in_parts(self, lane: int, lent: bool = False) -> list[slice]:
+        """Bytes to copy before a lane starts; the first lane brings all headers along.
+
+        ``lent``: all PCM is read where it lies.
+        """
+        if lent:
+            return [slice(0, self.headers_bytes)] if lane == 0 else []
         first, rows = self.lanes[lane]
         part = self.pcm_part(first, rows)
         return [slice(0, part.stop)] if lane == 0 else [part]
@@ -98,10 +103,17 @@ class Layout:
         return header
 
 
-def write_header(head: Array, table: Array, slots: Array, vad_rows: Array) -> None:
-    """The step header of kernels/common.cuh: int32 [HEADER + COLUMNS * capacity] from Clock.table."""
+def write_header(
+    head: Array, table: Array, slots: Array, vad_rows: Array, addresses: Array | None = None
+) -> None:
+    """The step header of kernels/common.cuh: int32 [HEADER + COLUMNS * capacity] from Clock.table.
+
+    ``addresses`` int64 [n]: where each row's PCM lies, 0 in the buffer; None: all of it.
+    """
     columns, n = head[HEADER:].reshape(COLUMNS, -1), len(slots)
     head[0], head[1] = n, len(vad_rows)
     for column, values in zip(columns, table, strict=False):
         np.take(values, slots, out=column[:n], mode="clip")
     columns[4, : len(vad_rows)] = vad_rows
+    halves = 0 if addresses is None else addresses.view(np.int32).reshape(-1, 2).T
+    columns[5:7, :n] = halves

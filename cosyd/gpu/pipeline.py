@@ -57,10 +57,11 @@ class _Buffer:
     device_out: DeviceArray
     features: DeviceArray
     done: Any
-    graphs: dict[int, Graph] = field(default_factory=dict)
+    graphs: dict[tuple[int, bool], Graph] = field(default_factory=dict)  # by capacity, whether all is lent
     rows: Array = field(default_factory=lambda: np.zeros(0, np.intp))
     vad_rows: Array = field(default_factory=lambda: np.zeros(0, np.intp))
     layout: Layout = field(default_factory=lambda: Layout(1, 0, 1))
+    lent: bool = False
 
 
 class Pipeline:
@@ -115,8 +116,9 @@ class Pipeline:
         gpu.cuda.Context.synchronize()  # what was set up on the default stream is there for all others
         for buffer in self._buffers:
             for capacity in self.buckets:
-                buffer.graphs[capacity] = self._capture(buffer, capacity)
-                self._stack.callback(buffer.graphs[capacity].close)
+                for lent in (False, True) if settings.lent else (False,):
+                    graph = buffer.graphs[capacity, lent] = self._capture(buffer, capacity, lent)
+                    self._stack.callback(graph.close)
 
     def _open_buffer(self) -> _Buffer:
         settings, gpu, layout = self.settings, self._gpu, self._layout(self.settings.slots)
@@ -132,16 +134,16 @@ class Pipeline:
 
     # --- the graph ---------------------------------------------------------------------------------------
 
-    def _capture(self, buffer: _Buffer, capacity: int) -> Graph:
+    def _capture(self, buffer: _Buffer, capacity: int, lent: bool) -> Graph:
         with self._gpu.capture(self._stream) as graph:
-            self.enqueue(buffer, capacity)
+            self.enqueue(buffer, capacity, lent)
         return graph
 
-    def enqueue(self, buffer: _Buffer, capacity: int) -> None:
-        """A step's copies and kernels, from and back to the main stream."""
+    def enqueue(self, buffer: _Buffer, capacity: int, lent: bool = False) -> None:
+        """A step's copies and kernels, from and back to the main stream. ``lent``: no PCM is copied."""
         main, layout = self._stream, self._layout(capacity)
         for index, (lane, (first, rows)) in enumerate(zip(self._lanes, layout.lanes, strict=False)):
-            for part in layout.in_parts(index):
+            for part in layout.in_parts(index, lent):
                 copy = (buffer.device_in.address + part.start, buffer.host_in[part])
                 self._gpu.cuda.memcpy_htod_async(*copy, main)
             lane.copied.record(main)
@@ -225,10 +227,19 @@ class Pipeline:
 
     # --- a hop -------------------------------------------------------------------------------------------
 
-    def begin(self, slots: Array) -> Array:
+    def register(self, address: int, nbytes: int) -> int:
+        """Have the driver map memory of the host; its address on the device. GpuError when it does not."""
+        return self._gpu.register(address, nbytes)
+
+    def unregister(self, address: int) -> None:
+        """Before the memory goes away."""
+        self._gpu.unregister(address)
+
+    def begin(self, slots: Array, addresses: Array | None = None) -> Array:
         """Prepare a hop of these streams. Returns uint8 [n, stride]: write each row's frames to its start.
 
-        Row i takes ``clock.frames(slots)[i]`` frames. Waits if both buffers are on the device.
+        Row i takes ``clock.frames(slots)[i]`` frames. ``addresses`` int64 [n], of registered memory: rows
+        whose address is not 0 are read there instead. Waits if both buffers are on the device.
         """
         buffer = self._buffers[self._turn]
         self._gpu.wait(buffer.done)
@@ -241,14 +252,17 @@ class Pipeline:
         for index, (first, rows) in enumerate(layout.lanes):
             chunks = buffer.vad_rows[slice(*np.searchsorted(buffer.vad_rows, (first, first + rows)))]
             head = layout.header(buffer.host_in, index)
-            write_header(head, self.clock.table, slots[first : first + rows], chunks - first)
+            part = slice(first, first + rows)
+            where = None if addresses is None else addresses[part]
+            write_header(head, self.clock.table, slots[part], chunks - first, where)
+        buffer.lent = self.settings.lent and addresses is not None and bool(addresses.all())
         start = layout.headers_bytes
         return buffer.host_in[start : start + n * self.stride].reshape(n, self.stride)
 
     def launch(self) -> int:
         """Start the hop that ``begin`` prepared; returns a ticket for ``collect``."""
         buffer, ticket = self._buffers[self._turn], self._turn
-        buffer.graphs[buffer.layout.capacity].launch(self._stream)
+        buffer.graphs[buffer.layout.capacity, buffer.lent].launch(self._stream)
         self._gpu.record(buffer.done, self._stream)
         self.clock.advance(buffer.rows)
         self._turn = (self._turn + 1) % BUFFERS

@@ -168,6 +168,10 @@ class RoutedFrontEnd:
             route.front.close(route.slot)
             del self._numbers[id(route.front)].ours[route.slot]
 
+    def lend(self, slot: int, capacity: int) -> None:
+        route = self._routes[slot]
+        route.front.lend(route.slot, capacity)
+
     def restart(self, slot: int, sample: int | None = None) -> None:
         route = self._routes[slot]
         route.front.restart(route.slot, sample)

@@ -25,6 +25,7 @@ class Settings:
     channels: int = 2  # of the widest frames; of more there are no statistics
     sample_bytes: int = 4  # of the widest format
     rates_hz: tuple[int, ...] = (16_000, 44_100, 48_000)
+    lent: bool = False  # PCM may be read where it lies: graphs without its copy, too
     silence: float = 1e-3  # -60 dBFS: samples below count as silent
 
     @property

@@ -6,6 +6,7 @@ routing, what happens when a step fails) is tested anywhere.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from cosyd.gpu.streams import DTYPES, FORMATS, Clock, FilterBank, Ratio, row_byt
 from cosyd.spec import FRAME, SampleFormat
 
 Array = NDArray[Any]
+SHIFT = 1 << 50  # from an address here to the device's, which need not be the same
 POLE = float(np.exp(-2 * np.pi * DC_CORNER_HZ / FRAME.rate_hz))
 _NAMES = {code: form for form, code in FORMATS.items()}
 
@@ -85,6 +87,7 @@ class ReferencePipeline:
         self._pcm = np.zeros((settings.slots, self.stride), np.uint8)
         self._results: dict[int, HopResult] = {}
         self._turn = 0
+        self.registered: dict[int, int] = {}
         self.closed = False
 
     def join(self, slots: Array, records: Array, ratios: Sequence[Ratio], history: Array) -> None:
@@ -94,8 +97,16 @@ class ReferencePipeline:
             self._streams[int(slot)] = _Stream(record, ratio, primed, made, vad())
         self.clock.start(slots, ratios, self.settings.lead)
 
-    def begin(self, slots: Array) -> Array:
+    def register(self, address: int, nbytes: int) -> int:
+        self.registered[address] = nbytes
+        return address + SHIFT
+
+    def unregister(self, address: int) -> None:
+        del self.registered[address]
+
+    def begin(self, slots: Array, addresses: Array | None = None) -> Array:
         self._slots = slots
+        self._addresses = np.zeros(len(slots), np.int64) if addresses is None else addresses
         return self._pcm[: len(slots)]
 
     def launch(self) -> int:
@@ -108,7 +119,7 @@ class ReferencePipeline:
         for row, slot in enumerate(slots):
             stream = self._streams[int(slot)]
             length = int(frames[row]) * _frame_bytes(stream.record)
-            stream.hear(self._pcm[row, :length].copy(), int(phases[row]), settings.remove_dc)
+            stream.hear(self._frames(row, length), int(phases[row]), settings.remove_dc)
             asr[row] = self._denoised(stream)
         probabilities = [self._probability(self._streams[int(slots[row])]) for row in rows]
         self.clock.advance(slots)
@@ -116,6 +127,12 @@ class ReferencePipeline:
         ticket, self._turn = self._turn, (self._turn + 1) % BUFFERS
         self._results[ticket] = HopResult(asr, rows, np.array(probabilities, np.float32), nothing)
         return ticket
+
+    def _frames(self, row: int, length: int) -> Array:
+        """A row's bytes, from the step's buffer or from where they lie."""
+        if address := int(self._addresses[row]):
+            return np.frombuffer(ctypes.string_at(address - SHIFT, length), np.uint8)
+        return self._pcm[row, :length].copy()
 
     def collect(self, ticket: int) -> HopResult:
         return self._results[ticket]

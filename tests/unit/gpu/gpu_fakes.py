@@ -98,7 +98,7 @@ def gpu_front(
 ) -> GpuFrontEnd:
     from dataclasses import replace
 
-    settings = replace(settings_for(config), rates_hz=rates)
+    settings = replace(settings_for(config), rates_hz=rates, lent=True)
     denoiser = OneDenoiser if settings.denoise else None
     return GpuFrontEnd(FaultyPipeline(settings, OneVad, denoiser, **fault), FAKE)
 
