@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cosyd.asr.recognizer import SegmentRecognizer
 from cosyd.config.schema import AsrConfig
 from cosyd.errors import ConfigError
 
+if TYPE_CHECKING:
+    from cosyd.asr.streaming.recognizer import CachedStateRecognizer
+
 
 class Store(Protocol):
-    """What is needed of ``cosyd.models.store.ModelStore``: the folder of a verified model."""
+    """What is needed of ``cosyd.models.store.ModelStore``: folders of verified models and of one's own."""
 
     def require(self, name: str) -> Path: ...
 
+    def own(self, name: str) -> Path | None: ...
 
-def _moonshine(folder: Path, name: str, threads: int) -> SegmentRecognizer:
+
+def _moonshine(folder: Path, config: AsrConfig) -> SegmentRecognizer:
     from cosyd.asr.moonshine import Moonshine
 
-    return Moonshine.load(folder, name=name, threads=threads)
+    return Moonshine.load(folder, name=config.model, threads=config.threads, beam=config.beam)
 
 
-_LOADERS: dict[str, Callable[[Path, str, int], SegmentRecognizer]] = {"moonshine-tiny-en": _moonshine}
+_LOADERS: dict[str, Callable[[Path, AsrConfig], SegmentRecognizer]] = {"moonshine-tiny-en": _moonshine}
 
 RECOGNIZERS = tuple(_LOADERS)
 
@@ -37,11 +42,32 @@ def load_recognizer(config: AsrConfig, store: Store) -> SegmentRecognizer:
     loader = _LOADERS.get(config.model)
     if loader is None:
         raise ConfigError([f"asr.model: {config.model!r} is not a recogniser{_hint(config.model)}"])
-    recognizer = loader(store.require(config.model), config.model, config.threads)
+    recognizer = loader(store.require(config.model), config)
+    recognizer.warm_up()
+    return recognizer
+
+
+def streaming_folder(config: AsrConfig, store: Store) -> Path | None:
+    """The folder of one's own model that the configuration names; None: it names a recogniser of cosyd's."""
+    return None if config.model in _LOADERS else store.own(config.model)
+
+
+def open_streaming(config: AsrConfig, folder: Path, streams: int) -> CachedStateRecognizer:
+    """The streaming model in a folder, loaded and warm, for so many streams at a time.
+
+    Raises ModelMissing or ModelDamaged for what is no such folder.
+    """
+    from cosyd.asr.streaming.recognizer import CachedStateRecognizer
+
+    recognizer = CachedStateRecognizer.load(
+        folder, name=folder.name, threads=config.threads, paths=config.beam, capacity=streams
+    )
     recognizer.warm_up()
     return recognizer
 
 
 def _hint(name: str) -> str:
     close = get_close_matches(name, RECOGNIZERS, 1)
-    return f", did you mean {close[0]!r}?" if close else f"; there are: {', '.join(RECOGNIZERS)}"
+    if close:
+        return f", did you mean {close[0]!r}?"
+    return f"; there are: {', '.join(RECOGNIZERS)}, and the folder of any streaming model"

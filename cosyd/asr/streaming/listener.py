@@ -25,6 +25,7 @@ from cosyd.asr.closing import Closing, ClosingLine, abandoned
 from cosyd.asr.decode import Decode
 from cosyd.asr.endpoint import EndpointRules
 from cosyd.asr.gate import Gate, GateChange
+from cosyd.asr.hotwords import Hotword, parse_hotwords
 from cosyd.asr.speech_events import SpeechEvents
 from cosyd.asr.stable import StablePrefix, keep_promise
 from cosyd.asr.streaming.chunk import Chunk, Ends, LiveTranscript
@@ -66,6 +67,7 @@ class StreamingListener:
         self._utterance: Utterance | None = None
         self._sent = 0  # position in the utterance up to which the model has it
         self._trailing_s = 0.0  # as the model hears it, in the open utterance
+        self._hotwords: tuple[Hotword, ...] = ()  # of the open utterance
         self._closing = ClosingLine()
         self._next_utt = checkpoint.utt
         self._next_id = 0
@@ -80,6 +82,7 @@ class StreamingListener:
         self._gate.configure(vad)
         self._rules = EndpointRules(endpoint, self._limit_ms)
         self._partials = asr.partial_ms > 0
+        self._next_hotwords = parse_hotwords(asr.hotwords)[0]
         self._blanks_s = endpoint.silence_ms / 1000 * BLANKS_SHARE
         self._onset_blocks = FRAME.blocks(ONSET_MS)
         self._keep = self._rules.preroll + self._onset_blocks + FRAME.blocks(vad.min_speech_ms) + 1
@@ -88,6 +91,11 @@ class StreamingListener:
     def pending(self) -> int:
         """Utterances that have ended and wait for their result."""
         return len(self._closing)
+
+    @property
+    def idle(self) -> bool:
+        """Nobody speaks or may have begun to, and nobody waits for a result."""
+        return self._utterance is None and self._resume is None and not self._gate.run and not self._closing
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -158,6 +166,7 @@ class StreamingListener:
 
     def _open(self, utterance: Utterance) -> None:
         self._utterance, self._sent, self._trailing_s = utterance, 0, 0.0
+        self._hotwords = self._next_hotwords  # a change takes effect with the next utterance
 
     def _reopen(self, block: Block, checkpoint: Checkpoint) -> None:
         """Go on with the utterance of a listener that is gone; its audio comes once more, from its start."""
@@ -275,6 +284,7 @@ class StreamingListener:
             end_sample=blocks[-1].end if blocks else start,
             anchor=0,
             blocks=until,
+            hotwords=self._hotwords,
             reason=reason,
             origin_s=first / self._rate_hz,
             ends=ends,

@@ -11,15 +11,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from cosyd.asr.decode import Decode, DecodeResult
 from cosyd.asr.decode_queue import DecodeStatistics
+from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.streaming.chunk import Chunk
 from cosyd.asr.streaming.former import DEADLINE_S, BatchFormer
+from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 from cosyd.asr.streaming.stream_work import StreamWork
-from cosyd.asr.streaming.streams import Streams
 from cosyd.errors import InferenceError
 from cosyd.spec import FRAME
 
@@ -50,11 +51,11 @@ class _Inbox:
 
 
 class StreamQueue:
-    """Owns the thread, not the streams. The owner's side has the surface of ``DecodeQueue``."""
+    """Owns the thread, not the recogniser. The owner's side has the surface of ``DecodeQueue``."""
 
     def __init__(
         self,
-        streams: Streams,
+        recognizer: CachedStateRecognizer,
         *,
         most: int = 64,
         deadline_s: float = DEADLINE_S,
@@ -63,7 +64,8 @@ class StreamQueue:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``most``: streams of a batch. ``on_result`` is called in the thread after new results."""
-        self._work = StreamWork(streams, BatchFormer(most, deadline_s))  # the thread's alone
+        self._recognizer = recognizer
+        self._work = StreamWork(recognizer, BatchFormer(most, deadline_s))  # the thread's alone
         self._backlog = int(backlog_s * FRAME.rate_hz)
         self._on_result = on_result
         self._clock = clock
@@ -143,6 +145,10 @@ class StreamQueue:
             self._inboxes.pop(source, None)
             self._forgotten.add(source)
             self._changed.notify_all()
+
+    def unusable(self, hotwords: Sequence[Hotword]) -> tuple[Rejected, ...]:
+        """Phrases that the recogniser cannot favour."""
+        return self._recognizer.unusable(hotwords)
 
     @property
     def idle(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from cosyd.asr.decode import DecodeResult
 from cosyd.asr.streaming.chunk import Chunk, LiveTranscript
 from cosyd.asr.streaming.former import BatchFormer
-from cosyd.asr.streaming.streams import Streams
+from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 from cosyd.errors import InferenceError
 
 log = logging.getLogger(__name__)
@@ -31,10 +31,11 @@ class _Open:
 
 
 class StreamWork:
-    """Borrows the streams. Times are the caller's; results go back to it."""
+    """Borrows the recogniser. Times are the caller's; results go back to it."""
 
-    def __init__(self, streams: Streams, former: BatchFormer) -> None:
-        self._streams = streams
+    def __init__(self, recognizer: CachedStateRecognizer, former: BatchFormer) -> None:
+        self._recognizer = recognizer
+        self._streams = recognizer.streams
         self._former = former
         self._open: dict[str, _Open] = {}
         self._by_slot: dict[int, _Open] = {}
@@ -63,7 +64,8 @@ class StreamWork:
         return self._finish(known, now) if newest.ends else []
 
     def _begin(self, chunk: Chunk, since: float) -> _Open:
-        known = _Open(self._streams.open(start_s=chunk.origin_s), chunk, since)
+        slot = self._recognizer.open(chunk.hotwords, start_s=chunk.origin_s)
+        known = _Open(slot, chunk, since)
         self._open[chunk.source] = self._by_slot[known.slot] = known
         return known
 

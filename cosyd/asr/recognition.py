@@ -1,0 +1,97 @@
+"""A recogniser with all that belongs to it, opened by the name or folder of a model.
+
+The two families differ in what their listeners ask for and in the queue in between; who feeds sources and
+publishes events sees the same surfaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.asr.decode import Decode, DecodeResult
+from cosyd.asr.decode_queue import DecodeQueue, DecodeStatistics
+from cosyd.asr.hotwords import Hotword, Rejected
+from cosyd.asr.listener import Action, Listener
+from cosyd.asr.recognizers import Store, load_recognizer, open_streaming, streaming_folder
+from cosyd.asr.streaming.listener import StreamingListener
+from cosyd.asr.streaming.stream_queue import StreamQueue
+from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
+from cosyd.types import Backend, Checkpoint, EndReason, RecognitionEvent, Transcript
+
+
+class SourceListener(Protocol):
+    """``Listener`` and ``StreamingListener``: see the first for what is promised."""
+
+    @property
+    def pending(self) -> int: ...
+
+    @property
+    def idle(self) -> bool: ...
+
+    @property
+    def checkpoint(self) -> Checkpoint: ...
+
+    def reconfigure(self, vad: VadConfig, endpoint: EndpointConfig, asr: AsrConfig) -> None: ...
+
+    def accept(self, sample: int, audio: NDArray[np.float32], vad_prob: float) -> list[Action]: ...
+
+    def finish(self, reason: EndReason) -> list[Action]: ...
+
+    def decoded(self, decode: Decode, transcript: Transcript) -> list[RecognitionEvent]: ...
+
+    def failed(self, decode: Decode) -> list[RecognitionEvent]: ...
+
+
+class RecognitionQueue(Protocol):
+    """``DecodeQueue`` and ``StreamQueue``."""
+
+    def submit(self, decode: Decode, timeout_s: float | None = None) -> bool: ...
+
+    def has_room(self, source: str) -> bool: ...
+
+    def results(self) -> list[DecodeResult]: ...
+
+    def wait(self, timeout_s: float) -> bool: ...
+
+    def forget_source(self, source: str) -> None: ...
+
+    def unusable(self, hotwords: Sequence[Hotword]) -> tuple[Rejected, ...]: ...
+
+    def statistics(self) -> DecodeStatistics: ...
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """``listen`` makes the listener of one source, with the arguments of ``Listener``; ``limit_s`` is the
+    longest utterance that the recogniser takes."""
+
+    queue: RecognitionQueue
+    listen: Callable[..., SourceListener]
+    limit_s: float
+    backend: Backend
+
+
+@contextmanager
+def open_recogniser(config: AsrConfig, store: Store, streams: int) -> Iterator[Recognition]:
+    """The recogniser that the configuration names, warm, with its queue; for ``streams`` sources at most.
+
+    Raises ConfigError for a name that is no recogniser's, ModelMissing or ModelDamaged for its files.
+    """
+    with ExitStack() as stack:
+        folder = streaming_folder(config, store)
+        if folder is not None:
+            streaming = open_streaming(config, folder, streams)
+            stack.callback(streaming.close)
+            stream_queue = stack.enter_context(StreamQueue(streaming))
+            yield Recognition(stream_queue, StreamingListener, float("inf"), streaming.backend)
+            return
+        segment = load_recognizer(config, store)
+        stack.callback(segment.close)
+        queue = stack.enter_context(DecodeQueue(segment))
+        yield Recognition(queue, Listener, segment.limit_s, segment.backend)
