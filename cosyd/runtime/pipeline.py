@@ -198,6 +198,7 @@ class Pipeline:
             return False
         source = feed.source
         feed.slot = self._front_end.open(feed.spec, source.channel_map, source.mix)
+        self._front_end.lend(feed.slot, feed.reader.capacity)
         feed.interrupted = True
         config = self._config
         feed.listener = self._listen(
