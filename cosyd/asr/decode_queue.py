@@ -135,12 +135,6 @@ class DecodeQueue:
         with self._changed:
             return len(self._finals) < self._finals_limit // 2
 
-    def has_room(self, source: str) -> bool:
-        """Whether more audio may become finals without waiting: while they pile up, it is better off in the
-        rings. A turn may still add some, whatever the number of sources."""
-        with self._changed:
-            return len(self._finals) < self._finals_limit // 2
-
     def _submit_partial(self, decode: Decode) -> bool:
         if self._closed:
             return False
