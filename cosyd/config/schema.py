@@ -226,6 +226,15 @@ class GpuConfig(Section):
         "auto", "auto uses a GPU that is there and says why not."
     )
     require_gpu: bool = restart(False, "Fail the start rather than run on the CPU.")
+    engine: Literal["auto", "tensorrt", "onnxruntime"] = restart(
+        "auto", "What runs networks on a GPU; auto is TensorRT where it is installed, else ONNX Runtime."
+    )
+    precision: Literal["fp32", "fp16", "int8"] = restart(
+        "fp16", "TensorRT: fp16 or int8 where results are the same (checked after each build), else fp32."
+    )
+    calibration: str | None = restart(None, "TensorRT, int8: folder of WAV files of speech, 16 kHz.")
+    workspace_mb: int = restart(1_024, "TensorRT: most device memory for one build.", ge=16, le=65_536)
+    sparse: bool = restart(False, "TensorRT: use 2:4 structured sparsity where weights have it.")
 
 
 class LogConfig(Section):

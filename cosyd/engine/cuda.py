@@ -37,7 +37,7 @@ def _free(driver: Any, context: Any, address: int) -> None:
 
 
 class CudaMemory:
-    """Memory of one GPU; ``stream``: one of its own, for whoever brings none. Raises GpuError without a GPU."""
+    """Memory of one GPU; ``stream``: one of its own. Raises GpuError without a usable GPU."""
 
     device = "cuda"
 

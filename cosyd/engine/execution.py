@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cosyd.engine.memory import Buffer, Memory
-from cosyd.engine.tensors import TensorSpec
-from cosyd.errors import InferenceError
+from cosyd.engine.tensors import Misuse, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -52,23 +51,24 @@ class BoundExecution(ABC):
     def state(self, source: str, target: str, /, **sizes: int) -> tuple[Buffer, Buffer]:
         ours, theirs = self._spec(source), self._spec(target)
         if source not in self._inputs or target in self._inputs:
-            raise InferenceError(
-                f"{self.name}: {source} -> {target}: a state goes from an output to an input"
-            )
+            raise Misuse(f"{self.name}: {source} -> {target}: a state goes from an output to an input")
         if ours.dtype != theirs.dtype or len(ours.shape) != len(theirs.shape):
-            raise InferenceError(f"{self.name}: {target} {theirs} cannot become {source} {ours}")
+            raise Misuse(f"{self.name}: {target} {theirs} cannot become {source} {ours}")
         pair = self._memory.allocate(ours.nbytes(sizes)), self._memory.allocate(ours.nbytes(sizes))
         self.bind(source, pair[0])
         self.bind(target, pair[1])
-        self._states.append((source, target))
+        self.pair(source, target)
         return pair
+
+    def pair(self, source: str, target: str, /) -> None:
+        self._states.append((source, target))
 
     def buffer(self, name: str) -> Buffer:
         self._spec(name)
         try:
             return self._buffers[name]
         except KeyError:
-            raise InferenceError(f"{self.name}: nothing is bound to {name}") from None
+            raise Misuse(f"{self.name}: nothing is bound to {name}") from None
 
     def resize(self, **sizes: int) -> None:
         if all(self._sizes.get(axis) == size for axis, size in sizes.items()):
@@ -83,7 +83,7 @@ class BoundExecution(ABC):
 
     def enqueue(self, stream: int = 0) -> None:
         if self._closed:
-            raise InferenceError(f"{self.name}: the execution is closed")
+            raise Misuse(f"{self.name}: the execution is closed")
         table = self._steps % self.tables
         changed = self._stale[table]
         bound = [self._bound(name) for name in self._order(changed)]
@@ -127,7 +127,7 @@ class BoundExecution(ABC):
             return self.specs[name]
         except KeyError:
             known = ", ".join(self.specs)
-            raise InferenceError(f"{self.name}: no tensor {name!r}; there are {known}") from None
+            raise Misuse(f"{self.name}: no tensor {name!r}; there are {known}") from None
 
     def _mark(self, names: Iterable[str]) -> None:
         """These have another address or shape; every table learns of it when its turn comes."""
@@ -154,7 +154,7 @@ class BoundExecution(ABC):
         unknown = sorted(sizes.keys() - known)
         if unknown:
             there = ", ".join(sorted(known)) or "none"
-            raise InferenceError(f"{self.name}: no free axis {', '.join(unknown)}; there are {there}")
+            raise Misuse(f"{self.name}: no free axis {', '.join(unknown)}; there are {there}")
 
     def _check_room(self, names: Iterable[str], sizes: dict[str, int]) -> None:
         for name in names:
@@ -164,7 +164,7 @@ class BoundExecution(ABC):
                 continue
             needed = spec.nbytes(sizes)
             if needed > buffer.nbytes:
-                raise InferenceError(
+                raise Misuse(
                     f"{self.name}: {name} {list(spec.sized(sizes))} takes {needed:,} bytes, "
                     f"its buffer has {buffer.nbytes:,}"
                 )
@@ -172,7 +172,7 @@ class BoundExecution(ABC):
     def _check_complete(self) -> None:
         missing = [name for name in self.specs if name not in self._buffers]
         if missing:
-            raise InferenceError(f"{self.name}: nothing is bound to {', '.join(missing)}")
+            raise Misuse(f"{self.name}: nothing is bound to {', '.join(missing)}")
 
     def _swap(self) -> None:
         """The new states become the inputs of the next step."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from cosyd.engine.execution import Bound, BoundExecution
 from cosyd.engine.memory import HostMemory, Memory
-from cosyd.engine.tensors import TensorSpec, check_feeds
-from cosyd.errors import InferenceError, ModelDamaged
+from cosyd.engine.tensors import Misuse, TensorSpec, check_feeds
+from cosyd.errors import ModelDamaged
 from cosyd.models.onnx import Network, open_session
 from cosyd.types import Backend
 
@@ -83,7 +83,7 @@ class OrtEngine:
 
     def _open(self) -> Network:
         if self._network is None:
-            raise InferenceError(f"{self.name}: the engine is closed")
+            raise Misuse(f"{self.name}: the engine is closed")
         return self._network
 
 
@@ -100,7 +100,7 @@ class OrtExecution(BoundExecution):
 
     def _launch(self, table: int, changed: Sequence[Bound], stream: int) -> None:
         if stream != self._stream:
-            raise InferenceError(f"{self.name}: opened for stream {self._stream:#x}, not {stream:#x}")
+            raise Misuse(f"{self.name}: opened for stream {self._stream:#x}, not {stream:#x}")
         binding = self._bindings[table]
         for bound in changed:
             bind = binding.bind_input if bound.spec.name in self._inputs else binding.bind_output

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosyd.engine.tensors import Sizes, TensorSpec
-from cosyd.errors import InferenceError, ModelError
+from cosyd.engine.tensors import Misuse, Sizes, TensorSpec
+from cosyd.errors import ModelError
 
 Array = NDArray[Any]
 
@@ -54,7 +54,7 @@ class Profile:
 def bucketed(
     axis: str, buckets: Sequence[int], others: Mapping[str, tuple[int, int, int]]
 ) -> tuple[Profile, ...]:
-    """One profile for each bucket: at most its own length, which is also the usual one, and over the last's."""
+    """One profile for each bucket: over the last one, up to its own length, which is also the usual one."""
     edges = [0, *sorted(buckets)]
     return tuple(Profile.of({**others, axis: (before + 1, upto, upto)}) for before, upto in pairwise(edges))
 
@@ -65,14 +65,14 @@ def choose_profile(network: str, profiles: Sequence[Profile], sizes: Sizes) -> i
         if profile.admits(sizes):
             return index
     wanted = " ".join(f"{axis}={length}" for axis, length in sorted(sizes.items()))
-    raise InferenceError(f"{network}: compiled for {'; '.join(map(str, profiles))}, not for {wanted}")
+    raise Misuse(f"{network}: compiled for {'; '.join(map(str, profiles))}, not for {wanted}")
 
 
 def bucket_of(length: int, buckets: Iterable[int] = BUCKETS) -> int:
     """The smallest bucket that holds the length. Raises InferenceError when none does."""
     fits = [bucket for bucket in buckets if bucket >= length]
     if not fits:
-        raise InferenceError(f"length {length} is over the largest bucket, {max(buckets)}")
+        raise Misuse(f"length {length} is over the largest bucket, {max(buckets)}")
     return min(fits)
 
 

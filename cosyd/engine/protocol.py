@@ -43,6 +43,10 @@ class Execution(Protocol):
         places after each step. The first of the pair is the input of the next step."""
         ...
 
+    def pair(self, source: str, target: str, /) -> None:
+        """What is bound to input ``source`` and output ``target`` changes places after each step."""
+        ...
+
     def buffer(self, name: str) -> Buffer:
         """What is bound to it now; for a state, what the next step reads or writes."""
         ...

@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 from cosyd.errors import InferenceError
 
 Array = NDArray[Any]
+
+
+class Misuse(InferenceError):
+    """The caller's mistake, not the engine's: names, types, sizes. Doing it again does not help."""
+
+
 Axis = int | str
 Sizes = Mapping[str, int]
 
@@ -44,7 +50,7 @@ class TensorSpec:
         """The shape with every free axis filled in. Raises InferenceError for one that has no size."""
         missing = [axis for axis in self.symbols if axis not in sizes]
         if missing:
-            raise InferenceError(f"{self.name} {self}: no size given for {', '.join(missing)}")
+            raise Misuse(f"{self.name} {self}: no size given for {', '.join(missing)}")
         return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in self.shape)
 
     def nbytes(self, sizes: Sizes) -> int:
@@ -69,11 +75,11 @@ def check_feeds(network: str, specs: Iterable[TensorSpec], feeds: Mapping[str, A
     if missing or strange:
         faults = [f"missing {', '.join(missing)}"] * bool(missing)
         faults += [f"unknown {', '.join(strange)}"] * bool(strange)
-        raise InferenceError(f"{network}: inputs {'; '.join(faults)}; it takes {', '.join(known)}")
+        raise Misuse(f"{network}: inputs {'; '.join(faults)}; it takes {', '.join(known)}")
     for name, value in feeds.items():
         if not known[name].accepts(value.dtype, value.shape):
             got = TensorSpec(name, value.dtype, value.shape)
-            raise InferenceError(f"{network}: {name} is {got}, must be {known[name]}")
+            raise Misuse(f"{network}: {name} is {got}, must be {known[name]}")
 
 
 def sizes_of(
@@ -84,7 +90,5 @@ def sizes_of(
     for spec in specs:
         for axis, length in zip(spec.shape, shapes[spec.name], strict=True):
             if isinstance(axis, str) and sizes.setdefault(axis, length) != length:
-                raise InferenceError(
-                    f"{network}: {spec.name}: {axis} is {length} here, {sizes[axis]} elsewhere"
-                )
+                raise Misuse(f"{network}: {spec.name}: {axis} is {length} here, {sizes[axis]} elsewhere")
     return sizes

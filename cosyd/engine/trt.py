@@ -18,7 +18,7 @@ from cosyd.engine.logger import make_logger
 from cosyd.engine.memory import Buffer, Memory
 from cosyd.engine.plan import Plan
 from cosyd.engine.profiles import Profile, choose_profile
-from cosyd.engine.tensors import TensorSpec, check_feeds, sizes_of
+from cosyd.engine.tensors import Misuse, TensorSpec, check_feeds, sizes_of
 from cosyd.errors import InferenceError, ModelDamaged
 from cosyd.types import Backend
 
@@ -70,7 +70,7 @@ class TrtEngine:
 
     def _open(self) -> Any:
         if self._engine is None:
-            raise InferenceError(f"{self.name}: the engine is closed")
+            raise Misuse(f"{self.name}: the engine is closed")
         return self._engine
 
     def _check_tensors(self) -> None:
@@ -145,7 +145,7 @@ class TrtExecution(BoundExecution):
             shape = tuple(context.get_tensor_shape(bound.spec.name))
             if shape != bound.shape:
                 expected, given = list(shape), list(bound.shape)
-                raise InferenceError(f"{self.name}: {bound.spec.name} is {expected}, bound as {given}")
+                raise Misuse(f"{self.name}: {bound.spec.name} is {expected}, bound as {given}")
 
     def infer(self, sizes: dict[str, int], stream: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the outputs for these sizes of the inputs' axes."""

@@ -95,7 +95,7 @@ def _options(threads: int, arena: bool) -> Any:
 
 
 def plain_onnx(model: Path | bytes, *, optimise: bool, name: str = "network") -> bytes:
-    """The network as a standard ONNX file, also from a file in ONNX Runtime's own format. Raises ModelDamaged.
+    """The network as an ONNX file, also from one in ONNX Runtime's own format. Raises ModelDamaged.
 
     ``optimise``: constants folded and branches that are decided taken; nothing that depends on the device.
     """
@@ -120,7 +120,7 @@ def open_session(
     model: Path | bytes,
     *,
     threads: int = 1,
-    providers: Sequence[str] = ("CPUExecutionProvider",),
+    providers: Sequence[str | tuple[str, dict[str, str]]] = ("CPUExecutionProvider",),
     arena: bool = True,
     name: str | None = None,
 ) -> Network:
@@ -128,6 +128,7 @@ def open_session(
 
     ``arena``: keep freed memory for the next run, which pays for networks of fixed shape. Switch it off
     where shapes vary: the arena keeps a piece of every size it has ever seen and grows.
+    ``providers``: names, each perhaps with its options. Raises ModelMissing, ModelDamaged, ModelError.
     """
     label = name or (model.name if isinstance(model, Path) else "network")
     if isinstance(model, Path) and not model.is_file():
@@ -136,7 +137,8 @@ def open_session(
         import onnxruntime
     except ImportError as error:
         raise ModelError(f"onnxruntime cannot be imported ({error}); run: pip install onnxruntime") from error
-    missing = set(providers) - set(onnxruntime.get_available_providers())
+    wanted = {each if isinstance(each, str) else each[0] for each in providers}
+    missing = wanted - set(onnxruntime.get_available_providers())
     if missing:
         raise ModelError(f"this onnxruntime has no {', '.join(sorted(missing))}")
     errors = _runtime_errors()

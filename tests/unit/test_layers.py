@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # Foreign libraries that one package alone may import; where a file is named, that file alone.
 OWNERS: dict[str, set[str]] = {
-    "onnxruntime": {"models/onnx.py"},
+    "onnxruntime": {"models/onnx.py", "engine/precision.py"},
     "yaml": {"config", "runtime/embedded.py"},
     "pydantic": {"config"},
     "zmq": {"publish"},

@@ -1,0 +1,305 @@
+"""An engine that outlives its plan: exchanged while streams run, reloaded when it fails.
+
+Users keep one ManagedEngine and its executions for good. What they have bound, their states included, is kept
+here; when the engine underneath is exchanged, executions move to the new one before their next step and no
+stream notices. A failed step has not moved its states (two buffers, swapped only after success), so it is
+simply done again.
+
+After a fault: the plan is loaded anew and the step repeated. When that fails too, the fallback (ONNX Runtime)
+goes on with the same states, and the plan is tried again after 1, 2, 4, 8, 8 … s, so that an engine whose
+trouble is over is back well within 30 s. A fault that leaves the CUDA context unusable takes the process with
+it; the supervisor starts another.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from cosyd.engine.execution import Bound, BoundExecution
+from cosyd.engine.memory import Buffer, Memory
+from cosyd.engine.protocol import Engine, Execution
+from cosyd.engine.tensors import Misuse, TensorSpec
+from cosyd.errors import CosydError, GpuError, InferenceError
+from cosyd.types import Backend
+
+log = logging.getLogger(__name__)
+
+Array = NDArray[Any]
+Opener = Callable[[], Engine]
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 8.0
+HEALED_STEPS = 100  # after so many good steps a fault counts as the first again
+
+
+class ManagedEngine:
+    """An Engine over a replaceable one. For one thread at a time.
+
+    ``reopen`` loads the preferred engine again; ``fallback`` opens what goes on when that fails, if anything.
+    ``memory``: where users' buffers are; an engine on other memory gets copies.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        reopen: Opener,
+        fallback: Opener | None = None,
+        *,
+        memory: Memory | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = engine.name
+        self.memory = memory or engine.memory
+        self.faults = 0  # since the start
+        self._engine = engine
+        self._reopen, self._fallback, self._clock = reopen, fallback, clock
+        self._degraded = False
+        self._failures = 0  # in a row
+        self._good = 0  # steps since the last fault
+        self._retry_at = 0.0
+        self._last_fault = ""
+        self._retired: list[Engine] = []
+        self._executions: list[ManagedExecution] = []
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return self._engine.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return self._engine.outputs
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        return self._engine.metadata
+
+    @property
+    def backend(self) -> Backend:
+        if not self._degraded:
+            return self._engine.backend
+        return Backend(self._engine.backend.name, f"after a fault, until it is over: {self._last_fault}")
+
+    @property
+    def current(self) -> Engine:
+        return self._engine
+
+    def run(self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
+        result: dict[str, Array] = self._guarded(lambda: self._engine.run(feeds, outputs))
+        return result
+
+    def execution(self) -> ManagedExecution:
+        execution = ManagedExecution(self)
+        self._executions.append(execution)
+        return execution
+
+    def replace(self, engine: Engine) -> None:
+        """From the next step on, all executions use this one; the old one is closed when the last has moved.
+        Raises InferenceError, and changes nothing, when its tensors are not the same."""
+        if [*engine.inputs, *engine.outputs] != [*self._engine.inputs, *self._engine.outputs]:
+            raise Misuse(f"{self.name}: the new engine has other inputs or outputs")
+        self._retired.append(self._engine)
+        self._engine = engine
+        self._degraded = False
+        self._close_retired()
+
+    def warm_up(self, sizes: Sequence[Mapping[str, int]]) -> None:
+        """Run once for each of these sizes on zeros, so that the first real step is as fast as any."""
+        import numpy as np
+
+        for each in sizes:
+            self.run({spec.name: np.zeros(spec.sized(each), spec.dtype) for spec in self.inputs})
+
+    def close(self) -> None:
+        for execution in list(self._executions):
+            execution.close()
+        self._engine.close()
+        self._close_retired()
+
+    def __enter__(self) -> ManagedEngine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # --- for executions --------------------------------------------------------------------------------
+
+    def guarded_step(self, step: Callable[[], None]) -> None:
+        self._guarded(step)
+
+    def forget(self, execution: ManagedExecution) -> None:
+        if execution in self._executions:
+            self._executions.remove(execution)
+            self._close_retired()
+
+    def moved(self) -> None:
+        self._close_retired()
+
+    # --- faults ----------------------------------------------------------------------------------------
+
+    def _guarded(self, action: Callable[[], Any]) -> Any:
+        """Do it; on a fault reload and do it again; then on the fallback."""
+        if self._degraded and self._clock() >= self._retry_at:
+            self._try_again()
+        try:
+            result = action()
+        except Misuse:
+            raise
+        except (InferenceError, GpuError) as error:
+            result = self._recover(action, error)
+        self._good += 1
+        return result
+
+    def _recover(self, action: Callable[[], Any], error: CosydError) -> Any:
+        self._note(error)
+        if self._failures == 1 and self._load():
+            try:
+                return action()
+            except (InferenceError, GpuError) as again:
+                self._note(again)
+        if self._fallback is None or self._degraded:
+            self._retry_at = self._clock() + self._pause()
+            raise error
+        self._fall_back()
+        return action()
+
+    def _note(self, error: CosydError) -> None:
+        if self._good >= HEALED_STEPS:
+            self._failures = 0
+        self.faults += 1
+        self._failures += 1
+        self._good = 0
+        self._last_fault = str(error)
+        log.warning("%s; fault %d, the engine is loaded again", error, self.faults)
+
+    def _load(self) -> bool:
+        """The preferred engine anew. False, and one line in the log, when that fails."""
+        try:
+            self.replace(self._reopen())
+        except CosydError as error:
+            log.warning("%s: loading it again failed: %s", self.name, error)
+            return False
+        return True
+
+    def _fall_back(self) -> None:
+        assert self._fallback is not None
+        self.replace(self._fallback())
+        self._degraded = True
+        self._retry_at = self._clock() + self._pause()
+        log.warning("%s goes on with %s for now", self.name, self._engine.backend.name)
+
+    def _try_again(self) -> None:
+        if self._load():
+            log.info("%s is back on %s", self.name, self._engine.backend.name)
+            return
+        self._failures += 1
+        self._retry_at = self._clock() + self._pause()
+
+    def _pause(self) -> float:
+        return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** max(0, self._failures - 2)))
+
+    def _close_retired(self) -> None:
+        used = {id(execution.engine) for execution in self._executions}
+        for engine in [each for each in self._retired if id(each) not in used]:
+            self._retired.remove(engine)
+            engine.close()
+
+
+class ManagedExecution:
+    """An Execution that moves from engine to engine with all that is bound to it."""
+
+    def __init__(self, owner: ManagedEngine) -> None:
+        self._owner = owner
+        self.engine = owner.current
+        self._inner = self._open()
+        self._names = {spec.name for spec in (*owner.inputs, *owner.outputs)}
+        self._bound: set[str] = set()
+        self._states: list[tuple[str, str]] = []
+        self._sizes: dict[str, int] = {}
+
+    def bind(self, name: str, buffer: Buffer) -> None:
+        self._inner.bind(name, buffer)
+        self._bound.add(name)
+
+    def state(self, source: str, target: str, /, **sizes: int) -> tuple[Buffer, Buffer]:
+        pair = self._inner.state(source, target, **sizes)
+        self._bound |= {source, target}
+        self._states.append((source, target))
+        return pair
+
+    def pair(self, source: str, target: str, /) -> None:
+        self._inner.pair(source, target)
+        self._states.append((source, target))
+
+    def buffer(self, name: str) -> Buffer:
+        return self._inner.buffer(name)
+
+    def resize(self, **sizes: int) -> None:
+        self._inner.resize(**sizes)
+        self._sizes.update(sizes)
+
+    def enqueue(self, stream: int = 0) -> None:
+        self._owner.guarded_step(lambda: self._step(stream))
+
+    def close(self) -> None:
+        self._inner.close()
+        self._owner.forget(self)
+
+    def __enter__(self) -> ManagedExecution:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _step(self, stream: int) -> None:
+        if self.engine is not self._owner.current:
+            self._move(stream)
+        self._inner.enqueue(stream)
+
+    def _move(self, stream: int) -> None:
+        """All that is bound goes along; what the old engine still does on the stream comes first."""
+        self._owner.memory.synchronize(stream)
+        old, self.engine = self._inner, self._owner.current
+        self._inner = self._open()
+        for name in self._bound:
+            self._inner.bind(name, old.buffer(name))
+        for source, target in self._states:
+            self._inner.pair(source, target)
+        self._inner.resize(**self._sizes)
+        old.close()
+        self._owner.moved()
+
+    def _open(self) -> Execution:
+        if self.engine.memory.device == self._owner.memory.device:
+            return self.engine.execution()
+        return StagedExecution(self.engine, self._owner.memory)
+
+
+class StagedExecution(BoundExecution):
+    """An engine's network over buffers in other memory, by copies: slow, but the streams go on."""
+
+    def __init__(self, engine: Engine, memory: Memory) -> None:
+        super().__init__(engine.name, engine.inputs, engine.outputs, memory)
+        self._engine = engine
+        self._outputs = [spec.name for spec in engine.outputs]
+
+    def _launch(self, table: int, changed: Sequence[Bound], stream: int) -> None:
+        feeds = {}
+        for name in self._inputs:
+            bound = self._bound(name)
+            feeds[name] = self._memory.read(bound.buffer, bound.shape, bound.spec.dtype, stream)
+        for name, value in self._engine.run(feeds, self._outputs).items():
+            bound = self._bound(name)
+            if value.shape != bound.shape:
+                raise Misuse(f"{self.name}: {name} is {value.shape}, bound as {bound.shape}")
+            self._memory.write(bound.buffer, value, stream)
+        self._memory.synchronize(stream)
+
+    def _check_sizes(self, sizes: dict[str, int]) -> None:
+        """The engine itself checks when it runs."""
+
+    def _release(self) -> None:
+        """Nothing of its own."""

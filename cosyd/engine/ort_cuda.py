@@ -1,0 +1,63 @@
+"""ONNX Runtime on CUDA: on our stream, over our pointers, in the primary context that all of us share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cosyd.engine.cuda import CudaMemory
+from cosyd.engine.ort import OrtEngine
+from cosyd.errors import ModelError
+from cosyd.models.onnx import open_session
+from cosyd.types import Backend
+
+PROVIDER = "CUDAExecutionProvider"
+
+
+class CudaProviderMissing(ModelError):
+    """This ONNX Runtime cannot use the GPU; the message says why."""
+
+
+def open_ort_cuda(
+    model: Path | bytes,
+    memory: CudaMemory,
+    *,
+    stream: int | None = None,
+    limit_bytes: int = 0,
+    name: str | None = None,
+    reason: str = "ONNX Runtime on the GPU",
+) -> OrtEngine:
+    """An ONNX file on ``memory``'s GPU. ``stream``: where all its work is enqueued; None: the memory's own.
+
+    ``limit_bytes``: most device memory for its own use, 0 for no limit. Raises ModelMissing, ModelDamaged,
+    CudaProviderMissing (also when the provider is there and its libraries are not: ONNX Runtime would then take
+    the processor without a word).
+    """
+    chosen = memory.stream if stream is None else stream
+    options = {
+        "device_id": str(memory.index),
+        "user_compute_stream": str(chosen),
+        "arena_extend_strategy": "kSameAsRequested",  # shapes vary; doubling wastes up to half
+        "do_copy_in_default_stream": "1",
+    }
+    if limit_bytes:
+        options["gpu_mem_limit"] = str(limit_bytes)
+    why = missing_provider()
+    if why is not None:
+        raise CudaProviderMissing(why)
+    network = open_session(model, providers=((PROVIDER, options), "CPUExecutionProvider"), name=name)
+    if network.device != "CUDA":
+        raise CudaProviderMissing(
+            "onnxruntime's CUDA provider does not load: CUDA or cuDNN is missing or of another version"
+        )
+    return OrtEngine(network, memory, Backend("onnxruntime CUDA", reason), chosen)
+
+
+def missing_provider() -> str | None:
+    """Why there is no CUDA provider; None if there is one."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        return f"onnxruntime cannot be imported ({error})"
+    if PROVIDER in onnxruntime.get_available_providers():
+        return None
+    return "this onnxruntime has no CUDA provider: install onnxruntime-gpu, on a Jetson NVIDIA's own wheel"
