@@ -9,6 +9,7 @@ from cosyd.asr.decode import Decode
 from cosyd.asr.doubt import believed
 from cosyd.asr.stable import keep_promise
 from cosyd.asr.utterance import Context, Utterance, join
+from cosyd.asr.words import fitted
 from cosyd.types import Checkpoint, EndReason, Final, Transcript
 
 
@@ -32,16 +33,17 @@ class Closing:
 
     def final(self, transcript: Transcript) -> Final:
         utterance = self.utterance
+        text = keep_promise(utterance.stable.text, transcript.text)
         return Final(
             utt=utterance.number,
-            text=keep_promise(utterance.stable.text, transcript.text),
+            text=text,
             start_sample=utterance.start_sample,
             end_sample=self.end_sample,
             reason=self.reason,
             resume_sample=self.resume_sample,
             decided_sample=self.decided_sample,
             conf=transcript.conf,
-            words=transcript.words,
+            words=fitted(transcript.words, text) if transcript.words else (),
             more=self.more,
         )
 

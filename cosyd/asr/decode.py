@@ -22,7 +22,7 @@ class Decode:
     begins and ends, in front-end blocks. ``slack_s``: how long, in audio time, the result can wait (a
     speculative final is not needed before the endpoint).
     ``prompt``, ``draft``, ``context``, ``hotwords`` and ``words`` as in SegmentRequest; context comes before
-    ``start_sample``. ``reason`` is a final's.
+    ``start_sample``, which is at ``origin_s`` seconds of the source clock. ``reason`` is a final's.
     """
 
     id: int
@@ -41,6 +41,7 @@ class Decode:
     context_samples: int = 0
     hotwords: tuple[Hotword, ...] = ()
     words: bool = False
+    origin_s: float = 0.0
     reason: EndReason | None = None
 
 

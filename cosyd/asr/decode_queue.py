@@ -20,6 +20,7 @@ from types import TracebackType
 from cosyd.asr.decode import Decode, DecodeResult
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
+from cosyd.asr.words import placed
 from cosyd.errors import InferenceError
 from cosyd.spec import FRAME
 from cosyd.types import Transcript
@@ -254,7 +255,7 @@ class DecodeQueue:
         reason = ""
         for _ in range(attempts):
             try:
-                return self._recognizer.transcribe([request])[0], None
+                return placed(self._recognizer.transcribe([request])[0], decode.origin_s), None
             except InferenceError as error:
                 reason = str(error)
                 log.error("%s of utterance %d of %s: %s", decode.kind, decode.utt, decode.source, reason)

@@ -22,8 +22,10 @@ from cosyd.types import EndReason, Partial, Transcript
 class IncrementalDecoder:
     """Makes the requests of one source and takes in the results of its open utterance."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, rate_hz: int = FRAME.rate_hz) -> None:
+        """``rate_hz``: of the source's clock."""
         self._source = source
+        self._rate_hz = rate_hz
         self._next_id = 0
         self._hotwords: tuple[Hotword, ...] = ()  # of the utterance ``_favoured_in``
         self._favoured_in = -1
@@ -108,6 +110,7 @@ class IncrementalDecoder:
             reason=reason,
             hotwords=self._hotwords_of(utterance),
             words=self._words and kind != "partial",
+            origin_s=blocks[0].sample / self._rate_hz,
         )
 
     def _hotwords_of(self, utterance: Utterance) -> tuple[Hotword, ...]:

@@ -61,7 +61,7 @@ class Listener:
         self._gate = Gate(vad)
         self._kept: deque[Block] = deque()  # pre-roll; bounded by _trim
         self._utterance: Utterance | None = None
-        self._decoder = IncrementalDecoder(source)
+        self._decoder = IncrementalDecoder(source, rate_hz)
         self._closing = ClosingLine()
         self._context: Context | None = None  # the utterance before, while it is fresh
         self._next_utt = checkpoint.utt
@@ -83,6 +83,11 @@ class Listener:
     def pending(self) -> int:
         """Utterances that have ended and wait for their result."""
         return len(self._closing)
+
+    @property
+    def idle(self) -> bool:
+        """Nobody speaks or may have begun to, and nobody waits for a result."""
+        return self._utterance is None and self._resume is None and not self._gate.run and not self._closing
 
     @property
     def checkpoint(self) -> Checkpoint:
