@@ -24,20 +24,27 @@ METHOD = (
 )
 
 
-def run(quick: bool) -> dict[str, Any]:
-    """Measure with the models and the cache of the default configuration."""
+def run(quick: bool, memory_csv: Path | None = None) -> dict[str, Any]:
+    """Measure with the models and the cache of the default configuration.
+
+    ``memory_csv``: GPU memory and load every 100 ms, with a chart beside it.
+    """
     from cosyd.config.paths import Paths
     from cosyd.config.schema import PathsConfig
 
     paths = Paths.resolve(PathsConfig())
-    return run_with(paths.models, paths.cache / "kernels", quick)
+    return run_with(paths.models, paths.cache / "kernels", quick, memory_csv=memory_csv)
 
 
 def run_with(
-    models: Path, cache: Path, quick: bool = False, say: Callable[[str], None] | None = None
+    models: Path,
+    cache: Path,
+    quick: bool = False,
+    say: Callable[[str], None] | None = None,
+    memory_csv: Path | None = None,
 ) -> dict[str, Any]:
     """Measure with these models and this kernel cache; ``say`` is told each result as it comes."""
-    found = measure(models, cache, quick, say)
+    found = measure(models, cache, quick, say, memory_csv)
     machine = found["machine"][0]
     report = Report("gpu", f"GPU front end on {machine['gpu']} ({machine['architecture']})", METHOD, quick)
     _figures(report, found)

@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from cosyd.bench.gpu_memory import MemorySampler
 from cosyd.bench.gpu_runner import SPEC, Runner, Values, percentiles, timed
 from cosyd.errors import GpuError
 from cosyd.gpu.driver import Gpu
 from cosyd.gpu.layout import CHUNK
+from cosyd.gpu.load import GpuLoad
 from cosyd.gpu.pipeline import Pipeline
 from cosyd.gpu.settings import Mode, Settings
 from cosyd.gpu.weights import DtlnWeights, VadWeights, read_dtln, read_vad
@@ -72,6 +74,16 @@ class GpuBench:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def sampling(self, path: Path) -> MemorySampler:
+        """Memory and load every 100 ms to this file."""
+        load = self._stack.enter_context(closing(GpuLoad()))
+        memory = self.gpu.memory
+
+        def look() -> tuple[int, int, int, float | None]:
+            return memory.used, *(load.memory() or (0, 0)), load.read()
+
+        return MemorySampler(path, look)
 
     def open(self, slots: int, mode: Mode) -> Pipeline:
         settings = Settings(slots, mode=mode, channels=1, sample_bytes=2, rates_hz=(48_000,), blend=1.0)
@@ -193,9 +205,13 @@ class GpuBench:
 
 
 def measure(
-    models: Path, cache: Path, quick: bool = False, say: Callable[[str], None] | None = None
+    models: Path,
+    cache: Path,
+    quick: bool = False,
+    say: Callable[[str], None] | None = None,
+    memory_csv: Path | None = None,
 ) -> Values:
-    """Everything; ``say`` is told each result as it comes."""
+    """Everything; ``say`` is told each result as it comes. ``memory_csv``: memory over time goes there."""
     report: Values = {}
 
     def note(name: str, value: Any) -> None:
@@ -203,7 +219,9 @@ def measure(
         if say:
             say(f"{name}: {json.dumps(value)}")
 
-    with GpuBench(models, cache) as bench:
+    with GpuBench(models, cache) as bench, ExitStack() as stack:
+        if memory_csv is not None:
+            stack.enter_context(bench.sampling(memory_csv))
         note("machine", bench.describe())
         note("latency", bench.latency(hops=2_000 if quick else 20_000))
         modes: tuple[Mode, ...] = ("fp32", "fp16") if bench.gpu.arch < 80 else ("fp32", "fp16", "bf16")

@@ -8,14 +8,18 @@ from typing import Any
 
 from cosyd.bench import report
 from cosyd.cli.common import note, print_json
-from cosyd.errors import GpuError
+from cosyd.errors import GpuError, UsageError
 from cosyd.gpu.probe import why_unusable
 
 
 def run(args: Namespace) -> int:
     if args.what == "gpu" and (reason := why_unusable()) is not None:
         raise GpuError(f"nothing to measure on a GPU: {reason}")
-    result: dict[str, Any] = importlib.import_module(f"cosyd.bench.{args.what}").run(args.quick)
+    if args.memory_csv and args.what != "gpu":
+        raise UsageError("--memory-csv belongs to bench gpu")
+    options = {"memory_csv": args.memory_csv} if args.memory_csv else {}
+    bench = importlib.import_module(f"cosyd.bench.{args.what}")
+    result: dict[str, Any] = bench.run(args.quick, **options)
     if args.json:
         print_json(result)
     else:

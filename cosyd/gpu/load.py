@@ -13,8 +13,14 @@ class _Utilisation(ctypes.Structure):
     _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
 
 
+class _Memory(ctypes.Structure):
+    """nvmlMemory_t: bytes."""
+
+    _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
+
+
 class GpuLoad:
-    """Asks for the load of one GPU. Where the library or the answer is missing (Jetson), it is None."""
+    """Asks for load and memory of one GPU, from any thread. Where there is no answer (Jetson), it is None."""
 
     def __init__(self, index: int = 0) -> None:
         self._library: ctypes.CDLL | None = None
@@ -37,6 +43,15 @@ class GpuLoad:
         if self._library.nvmlDeviceGetUtilizationRates(self._device, ctypes.byref(found)) != 0:
             return None
         return float(found.gpu) / 100
+
+    def memory(self) -> tuple[int, int] | None:
+        """Bytes in use by all programs, and there."""
+        found = _Memory()
+        if self._library is None:
+            return None
+        if self._library.nvmlDeviceGetMemoryInfo(self._device, ctypes.byref(found)) != 0:
+            return None
+        return int(found.used), int(found.total)
 
     def close(self) -> None:
         """Idempotent."""
