@@ -1,4 +1,4 @@
-"""Recordings as sources: the only importer of soundfile."""
+"""Recordings as sources: read with soundfile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cosyd.capture.track import Track
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import AudioError, UnsupportedFormat
 from cosyd.ring import RingWriter
-from cosyd.spec import AudioSpec, SampleFormat
+from cosyd.spec import FRAME, AudioSpec, SampleFormat
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class FileSource:
     def _play(self, ring: RingWriter, recording: Recording, first: int, start_ns: int) -> None:
         """By an absolute schedule: the time of each frame follows from its number, so nothing adds up."""
         rate_hz = recording.spec.rate_hz
-        block = max(1, rate_hz * self._config.block_ms // 1000)
+        block = recording.spec.frames(FRAME.block_ms / 1000)  # nobody does anything with less
         start_index = ring.write_index
         while len(samples := recording.read(block)):
             due_ns = start_ns + (ring.write_index - start_index + len(samples)) * 1_000_000_000 // rate_hz

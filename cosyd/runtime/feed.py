@@ -20,6 +20,7 @@ log = logging.getLogger("cosyd.runtime")
 ATTACH_EVERY_S = 0.05  # how often to look whether the ring exists; a start waits this long at most
 STATE_EVERY_S = 0.05  # how often to ask how the writer is
 LATE_S = 0.003  # by how much a delivery is usually late; looking too early costs another look
+IDLE_BLOCKS = 3  # looked at together while nobody speaks: three times fewer awakenings, 64 ms later at most
 WARM_UP_S = 1.0  # audio before a checkpoint that settles the states of denoiser and VAD; not listened to
 
 
@@ -177,18 +178,28 @@ class Feed:
     @property
     def ready(self) -> bool:
         """Whether reading is worth it: a whole block is there, or no more than there is will come."""
-        return self.behind >= self._block or self.lost or not self.live
+        return self.behind >= self._enough or self.lost or not self.live
+
+    @property
+    def _enough(self) -> int:
+        """Frames that are worth waking up for: a block, or some while it is quiet."""
+        idle = self.muted or (self.listener is not None and self.listener.idle)
+        return self._block * (IDLE_BLOCKS if idle else 1)
+
+    @property
+    def due_s(self) -> float | None:
+        """How long until enough is there, if the device delivers as it should; None when it is overdue.
+
+        Looking at every delivery, about every 10 ms, would cost more than recognising silence does.
+        """
+        behind, rate_hz = self.behind, self.spec.rate_hz
+        if behind == 0 and time.monotonic() - self.read_at > self._enough / rate_hz + LATE_S:
+            return None
+        return max(0.0, (self._enough - behind) / rate_hz) + LATE_S
 
     def wait(self, timeout_s: float) -> None:
-        """Sleep until a whole block is there, as far as one can tell.
-
-        The ring wakes us when the device delivers, about every 10 ms; the rest of a block comes when the
-        clock says so. Looking at every delivery would cost more than recognising silence does.
-        """
-        if self.reader.wait(timeout_s) and self.live:
-            missing = self._block - self.behind
-            if missing > 0:
-                time.sleep(min(timeout_s, missing / self.spec.rate_hz + LATE_S))
+        """Sleep until the device delivers something."""
+        self.reader.wait(timeout_s)
 
     def read(self, most_s: float) -> Block | None:
         block = self.reader.read(self.spec.frames(most_s))

@@ -148,20 +148,21 @@ class Pipeline:
         for feed in self._feeds.values():
             self._settle(feed)
         if not moved:
-            self._wait(min(timeout_s, IDLE_WAIT_S))
+            self._wait(timeout_s)
         return moved
 
     def _wait(self, timeout_s: float) -> None:
-        """Sleep until there is audio, or a result where no audio comes.
+        """Sleep until there is a result, or as much audio as is worth waking up for.
 
-        One live ring wakes the thread for all: every live source delivers about every 10 ms, and a block of
-        the front end takes 32 ms to fill.
+        A source that is overdue is looked at together with the others; when all are, the ring that moved last
+        wakes the thread.
         """
         live = [feed for feed in self._feeds.values() if feed.live]
-        if live:
-            max(live, key=lambda feed: feed.read_at).wait(timeout_s)
+        due_s = [due_s for feed in live if (due_s := feed.due_s) is not None]
+        if due_s or not live:
+            self._queue.wait(min(timeout_s, *due_s) if due_s else min(timeout_s, IDLE_WAIT_S))
         else:
-            self._queue.wait(timeout_s)
+            max(live, key=lambda feed: feed.read_at).wait(min(timeout_s, IDLE_WAIT_S))
 
     def _read(self, feed: Feed) -> bool:
         if not feed.attached and not self._attach(feed):

@@ -7,7 +7,9 @@ import os
 import pytest
 from pipeline_fakes import START, running, silence, tone
 
+from cosyd.config.schema import SourceConfig
 from cosyd.ring import RingWriter
+from cosyd.runtime.feed import IDLE_BLOCKS, LATE_S, Feed
 from cosyd.runtime.ipc import Drained, GapSeen, Heard, Recognized, Removed
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
 from cosyd.types import Checkpoint, SpeechEnded, SpeechStarted
@@ -310,3 +312,42 @@ def test_a_ring_that_comes_later_is_found(ring_path):
                 say(ring, ("silence", 0.05))
                 deadline -= 1
             assert deadline
+
+
+def test_silence_is_looked_at_some_blocks_together_and_speech_block_by_block(ring, ring_path):
+    with running() as run:
+        run.add(ring_path, START)
+        say(ring, ("silence", 1.0))
+        run.settle()
+        say(ring, ("silence", BLOCK_S * 1.5))
+        run.settle()
+        behind = run.pipeline.progress().sources["talk"].behind_s
+        assert behind >= BLOCK_S  # one block alone is not worth waking up for
+        say(ring, ("silence", BLOCK_S * IDLE_BLOCKS))
+        run.settle()
+        assert run.pipeline.progress().sources["talk"].behind_s < BLOCK_S * IDLE_BLOCKS
+        say(ring, ("tone", 1.0))
+        run.settle()
+        say(ring, ("tone", BLOCK_S))
+        run.settle()
+        assert run.pipeline.progress().sources["talk"].behind_s < BLOCK_S
+
+
+def test_a_source_is_due_when_the_rest_of_a_block_is_and_overdue_when_nothing_comes(ring, ring_path):
+    feed = Feed(SourceConfig(name="talk", type="file", path="unused"), ring_path, START, False, 0)
+    assert feed.attach()
+    try:
+        say(ring, ("silence", BLOCK_S))
+        assert feed.ready
+        assert feed.read(1.0) is not None
+        say(ring, ("silence", BLOCK_S / 2))
+        assert not feed.ready
+        assert 0 < feed.due_s <= BLOCK_S / 2 + LATE_S + 1 / ring.spec.rate_hz
+        assert feed.read(1.0) is not None
+        assert BLOCK_S / 2 < feed.due_s <= BLOCK_S + LATE_S
+        feed.read_at -= 1.0  # a second ago
+        assert feed.due_s is None
+        say(ring, ("silence", BLOCK_S / 2))
+        assert feed.due_s <= BLOCK_S / 2 + LATE_S + 1 / ring.spec.rate_hz
+    finally:
+        feed.close()
