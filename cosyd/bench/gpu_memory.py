@@ -17,7 +17,7 @@ LINES = (("device_used", "#1f5fa8", "all programs"), ("used", "#c2410c", "cosyd"
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds since the start; bytes in use by cosyd, by all programs, and there; busy share (None: not told)."""
+    """Seconds since the start; bytes in use by cosyd, by all programs, and there; busy share, if told."""
 
     time_s: float
     used: int
@@ -98,9 +98,9 @@ def memory_chart(samples: list[Sample]) -> str:
         path = " ".join("{:.1f},{:.1f}".format(*point(s.time_s, getattr(s, name))) for s in samples)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
         parts.append(_text(right + 8, TOP + 14 + 18 * row, label, "start", colour))
-    style = f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13"'
-    body = "\n".join(parts)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" {style}>\n{body}\n</svg>\n'
+    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">'
+    return "\n".join((head, *parts, "</svg>\n"))
 
 
 def _text(x: float, y: float, text: str, anchor: str, colour: str = "#333") -> str:
