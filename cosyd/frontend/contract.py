@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from cosyd.config.schema import ArrayConfig
 from cosyd.frontend.pcm import Frames
 from cosyd.spec import AudioSpec
 from cosyd.types import Backend
@@ -36,6 +37,7 @@ class StreamFrontEnd(Protocol):
         spec: AudioSpec,
         channel_map: Sequence[int] | None = None,
         mix: Literal["first", "mean"] = "mean",
+        array: ArrayConfig | None = None,
     ) -> int:
         """A slot for a new stream. CosydError when all are in use."""
         ...

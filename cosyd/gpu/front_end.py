@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cosyd.config.schema import FrontendConfig
+from cosyd.config.schema import ArrayConfig, FrontendConfig
 from cosyd.errors import CosydError, GpuError, UnsupportedFormat
 from cosyd.frontend.front_end import PENDING_BLOCKS, FrontBatch, SlotStatistics, needs_denoiser
 from cosyd.frontend.pcm import Frames
@@ -157,11 +157,14 @@ class GpuFrontEnd:
         spec: AudioSpec,
         channel_map: Sequence[int] | None = None,
         mix: Literal["first", "mean"] = "mean",
+        array: ArrayConfig | None = None,
     ) -> int:
         """A slot for a new stream. Its clock is set by ``restart`` or the first ``push``.
 
-        Raises UnsupportedFormat for what the kernels do not take.
+        Raises UnsupportedFormat for what the kernels do not take, which microphone arrays are.
         """
+        if array is not None:
+            raise UnsupportedFormat("the channels of a microphone array are joined on the CPU")
         settings = self._settings
         free = next((slot for slot in range(settings.slots) if slot not in self._cutters), None)
         if free is None:

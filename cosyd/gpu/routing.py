@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.config.schema import ArrayConfig
 from cosyd.errors import CosydError, GpuError, UnsupportedFormat
 from cosyd.frontend.contract import StreamFrontEnd
 from cosyd.frontend.front_end import FrontBatch, SlotStatistics
@@ -30,6 +31,7 @@ log = logging.getLogger("cosyd.gpu")
 
 MOST_AGAIN = 256  # blocks that the CPU computes again for all streams that move: a quarter of a second
 LEAST_AGAIN = 4  # of one stream
+ARRAYS_ELSEWHERE = "microphone arrays run on the CPU"
 
 
 class Told(Protocol):
@@ -120,15 +122,15 @@ class RoutedFrontEnd:
         spec: AudioSpec,
         channel_map: Sequence[int] | None = None,
         mix: Literal["first", "mean"] = "mean",
+        array: ArrayConfig | None = None,
     ) -> int:
         ours = next((slot for slot in range(self._slots) if slot not in self._routes), None)
         if ours is None:
             raise CosydError(f"all {self._slots} streams are in use; raise frontend.max_streams")
-        route = self._on_gpu(spec, channel_map, mix)
+        route = self._on_gpu(spec, channel_map, mix) if array is None else ARRAYS_ELSEWHERE
         if isinstance(route, str):
-            route = _Route(
-                self._cpu, self._cpu.open(spec, channel_map, mix), spec, channel_map, mix, reason=route
-            )
+            slot = self._cpu.open(spec, channel_map, mix, array)
+            route = _Route(self._cpu, slot, spec, channel_map, mix, reason=route)
         self._enter(ours, route)
         return ours
 
@@ -226,7 +228,9 @@ class RoutedFrontEnd:
             return []
         ours = self._numbers[id(front)].convert(batch.slots)
         keep = np.array([self._is_due(int(o), int(s)) for o, s in zip(ours, batch.samples, strict=True)])
-        return [FrontBatch(ours[keep], batch.samples[keep], batch.asr[keep], batch.vad_prob[keep])]
+        numbers = self._numbers[id(front)].ours
+        voices = {numbers[slot]: heard for slot, heard in batch.voices.items()}
+        return [FrontBatch(ours[keep], batch.samples[keep], batch.asr[keep], batch.vad_prob[keep], voices)]
 
     def _is_due(self, ours: int, sample: int) -> bool:
         route = self._routes[ours]
@@ -318,4 +322,5 @@ def _together(batches: list[FrontBatch]) -> FrontBatch:
         np.concatenate([batch.samples for batch in batches]),
         np.concatenate([batch.asr for batch in batches]),
         np.concatenate([batch.vad_prob for batch in batches]),
+        {slot: heard for batch in batches for slot, heard in batch.voices.items()},
     )
