@@ -1,7 +1,7 @@
 """Compiling in a child process: a build that is killed, runs out of memory or hangs costs one line.
 
 A build takes seconds to many minutes and gigabytes; TensorRT is known to be killed for it on small machines.
-The child is started with ``spawn``, writes the plan itself and sends no more than how it went.
+The child is started with ``spawn``, writes and checks the plan itself, and sends no more than how it went.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from cosyd.engine.compile import BuildRequest, compile_plan
+from cosyd.engine.compile import BuildRequest, check_plan, compile_plan
 from cosyd.engine.plan import PlanKey, write_plan
+from cosyd.engine.store import PlanStore
 from cosyd.errors import CosydError
 
 LIMIT_S = (
@@ -119,11 +120,13 @@ def _how_it_died(code: int | None) -> str:
 
 
 def _child(pipe: Connection, request: BuildRequest, key: PlanKey, path: Path) -> None:
-    """The process. Sends "" when the plan is on disk, else one line."""
+    """The process: compiles, writes, checks. Sends "" when the plan is on disk, else one line."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; it ends us
     os.nice(NICE)
     try:
-        write_plan(path, key, compile_plan(request))
+        plan = compile_plan(request)
+        write_plan(path, key, plan)
+        PlanStore(path.parent).note_check(key, check_plan(request, plan))
         fault = ""
     except CosydError as error:
         fault = str(error)

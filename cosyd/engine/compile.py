@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
+from cosyd.engine.golden import Golden
 from cosyd.engine.library import NAMES, Capability, Library, load_library
 from cosyd.engine.logger import make_logger
-from cosyd.engine.plan import Plan
+from cosyd.engine.memory import HostMemory, Memory
+from cosyd.engine.ort import open_ort_cpu
+from cosyd.engine.plan import Plan, Precision
 from cosyd.engine.profiles import Profile
+from cosyd.engine.recipe import calibration_feeds, read_wavs
 from cosyd.engine.tensors import TensorSpec
-from cosyd.errors import ModelError
+from cosyd.engine.trt import TrtEngine
+from cosyd.errors import InferenceError, ModelError
 
 MIB = 1 << 20
 
@@ -23,13 +29,21 @@ class BuildFailed(ModelError):
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """``onnx``: a network in standard ONNX, its types as they shall be computed. ``target``: compute
-    capability to compile for where the library needs no GPU; None is that of the GPU that is there.
-    ``optimisation``: 0 (quick to build) to 5; None is the library's choice."""
+    """What to compile and how.
+
+    ``onnx``: the network in standard ONNX and float32. ``calibration``: folder of WAV files, for int8.
+    ``golden``: how to check another precision; ``memory``: where the check may run the plan. ``target``:
+    compute capability to compile for, where the library needs no GPU; None is that of the GPU that is there.
+    ``optimisation``: 0 (quick to build) to 5; None is the library's choice.
+    """
 
     name: str
     onnx: bytes = field(repr=False)
     profiles: tuple[Profile, ...] = ()
+    precision: Precision = "fp32"
+    calibration: str | None = None
+    golden: Golden | None = field(default=None, repr=False)
+    memory: Literal["cpu", "cuda"] = "cuda"
     workspace_mb: int = 1_024
     sparse: bool = False
     target: Capability | None = None
@@ -41,11 +55,12 @@ def compile_plan(request: BuildRequest) -> Plan:
     """Raises BuildFailed with what the parser or the compiler said, TensorRtMissing, ModelDamaged."""
     library = load_library(request.libraries)
     inputs, outputs, metadata = describe(request.onnx)
+    typed = _in_precision(request)
     logger = make_logger(library.module)
     builder = library.module.Builder(logger)
     network = builder.create_network(library.network_flags())
     parser = library.module.OnnxParser(network, logger)
-    if not parser.parse(request.onnx):
+    if not parser.parse(typed):
         faults = [_first_line(parser.get_error(index)) for index in range(parser.num_errors)]
         raise BuildFailed(f"{request.name}: {library.title} cannot parse it: {'; '.join(faults[:3])}")
     config = _configure(library, builder, request, inputs)
@@ -53,6 +68,42 @@ def compile_plan(request: BuildRequest) -> Plan:
     if code is None:
         raise BuildFailed(f"{request.name}: {library.title} cannot compile it: {logger.last_error}")
     return Plan(inputs, outputs, request.profiles, bytes(code), metadata)
+
+
+def _in_precision(request: BuildRequest) -> bytes:
+    """The network with the types that it shall be computed in."""
+    from cosyd.engine.precision import to_half, to_int8
+
+    if request.precision == "fp32":
+        return request.onnx
+    if request.precision == "fp16":
+        return to_half(request.onnx)
+    if request.golden is None or request.calibration is None:
+        raise BuildFailed(f"{request.name}: int8 needs gpu.calibration, a folder of WAV files")
+    recordings = read_wavs(Path(request.calibration))
+    with open_ort_cpu(request.onnx, name=request.name) as engine:
+        return to_int8(request.onnx, calibration_feeds(request.golden.recipe, engine, recordings))
+
+
+def check_plan(request: BuildRequest, plan: Plan) -> str | None:
+    """Why this precision must not be used; None if it may. Runs the plan where it will run."""
+    if request.golden is None:
+        return None
+    library = load_library(request.libraries)
+    reference = open_ort_cpu(request.onnx, name=request.name)
+    with reference, TrtEngine(library, plan, _memory(request.memory), name=request.name, reason="") as engine:
+        try:
+            return request.golden.fault(engine, reference)
+        except InferenceError as error:
+            return str(error)
+
+
+def _memory(kind: str) -> Memory:
+    if kind == "cpu":
+        return HostMemory()
+    from cosyd.engine.cuda import CudaMemory
+
+    return CudaMemory()
 
 
 def describe(onnx_file: bytes) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], dict[str, str]]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -33,7 +33,16 @@ Array = NDArray[Any]
 Opener = Callable[[], Engine]
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 8.0
+LOOK_EVERY_S = 1.0  # at a build that runs beside
 HEALED_STEPS = 100  # after so many good steps a fault counts as the first again
+
+
+class Upgrading(Protocol):
+    """A better engine that is on its way (``upgrade.Upgrade``)."""
+
+    def poll(self) -> bool: ...
+
+    def close(self) -> None: ...
 
 
 class ManagedEngine:
@@ -64,6 +73,8 @@ class ManagedEngine:
         self._last_fault = ""
         self._retired: list[Engine] = []
         self._executions: list[ManagedExecution] = []
+        self._upgrade: Upgrading | None = None
+        self._look_at = 0.0
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -96,11 +107,16 @@ class ManagedEngine:
         self._executions.append(execution)
         return execution
 
-    def replace(self, engine: Engine) -> None:
+    def attend(self, upgrade: Upgrading) -> None:
+        """Look at this about once a second, between steps, until it says that it is done."""
+        self._upgrade = upgrade
+
+    def replace(self, engine: Engine, reopen: Opener | None = None) -> None:
         """From the next step on, all executions use this one; the old one is closed when the last has moved.
-        Raises InferenceError, and changes nothing, when its tensors are not the same."""
+        ``reopen``: how to load it again. Raises Misuse, and changes nothing, when its tensors differ."""
         if [*engine.inputs, *engine.outputs] != [*self._engine.inputs, *self._engine.outputs]:
             raise Misuse(f"{self.name}: the new engine has other inputs or outputs")
+        self._reopen = reopen or self._reopen
         self._retired.append(self._engine)
         self._engine = engine
         self._degraded = False
@@ -114,6 +130,9 @@ class ManagedEngine:
             self.run({spec.name: np.zeros(spec.sized(each), spec.dtype) for spec in self.inputs})
 
     def close(self) -> None:
+        if self._upgrade is not None:
+            self._upgrade.close()
+            self._upgrade = None
         for execution in list(self._executions):
             execution.close()
         self._engine.close()
@@ -142,6 +161,8 @@ class ManagedEngine:
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         """Do it; on a fault reload and do it again; then on the fallback."""
+        if self._upgrade is not None:
+            self._look_at_upgrade(self._upgrade)
         if self._degraded and self._clock() >= self._retry_at:
             self._try_again()
         try:
@@ -165,6 +186,14 @@ class ManagedEngine:
             raise error
         self._fall_back()
         return action()
+
+    def _look_at_upgrade(self, upgrade: Upgrading) -> None:
+        now = self._clock()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_EVERY_S
+            if upgrade.poll():
+                upgrade.close()
+                self._upgrade = None
 
     def _note(self, error: CosydError) -> None:
         if self._good >= HEALED_STEPS:

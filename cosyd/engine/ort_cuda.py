@@ -7,7 +7,7 @@ from pathlib import Path
 from cosyd.engine.cuda import CudaMemory
 from cosyd.engine.ort import OrtEngine
 from cosyd.errors import ModelError
-from cosyd.models.onnx import open_session
+from cosyd.models.onnx import available_providers, open_session
 from cosyd.types import Backend
 
 PROVIDER = "CUDAExecutionProvider"
@@ -29,7 +29,7 @@ def open_ort_cuda(
     """An ONNX file on ``memory``'s GPU. ``stream``: where all its work is enqueued; None: the memory's own.
 
     ``limit_bytes``: most device memory for its own use, 0 for no limit. Raises ModelMissing, ModelDamaged,
-    CudaProviderMissing (also when the provider is there and its libraries are not: ONNX Runtime would then take
+    CudaProviderMissing (also when the provider is there and its libraries are not: ONNX Runtime would take
     the processor without a word).
     """
     chosen = memory.stream if stream is None else stream
@@ -54,10 +54,6 @@ def open_ort_cuda(
 
 def missing_provider() -> str | None:
     """Why there is no CUDA provider; None if there is one."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        return f"onnxruntime cannot be imported ({error})"
-    if PROVIDER in onnxruntime.get_available_providers():
+    if PROVIDER in available_providers():
         return None
     return "this onnxruntime has no CUDA provider: install onnxruntime-gpu, on a Jetson NVIDIA's own wheel"

@@ -15,13 +15,15 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cosyd.engine.profiles import Profile
 from cosyd.engine.tensors import TensorSpec
 from cosyd.errors import ModelDamaged
+
+Precision = Literal["fp32", "fp16", "int8"]
 
 MAGIC = b"COSYDPLN"
 FORMAT = 1
@@ -36,7 +38,7 @@ class PlanKey:
     onnx_sha256: str
     library: str  # with its version
     capability: tuple[int, int]
-    precision: str
+    precision: Precision
     profiles: tuple[Profile, ...]
     sparse: bool = False
     workspace_mb: int = 1_024

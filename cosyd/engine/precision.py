@@ -14,7 +14,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -22,7 +22,6 @@ from cosyd.engine.graphs import parse
 from cosyd.errors import ModelError
 
 Array = NDArray[Any]
-Precision = Literal["fp32", "fp16", "int8"]
 
 STAY_FLOAT = (
     "Erf",

@@ -94,6 +94,15 @@ def _options(threads: int, arena: bool) -> Any:
     return options
 
 
+def available_providers() -> tuple[str, ...]:
+    """What this ONNX Runtime was built with. Raises ModelError without one."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ModelError(f"onnxruntime cannot be imported ({error}); run: pip install onnxruntime") from error
+    return tuple(onnxruntime.get_available_providers())
+
+
 def plain_onnx(model: Path | bytes, *, optimise: bool, name: str = "network") -> bytes:
     """The network as an ONNX file, also from one in ONNX Runtime's own format. Raises ModelDamaged.
 
@@ -133,14 +142,12 @@ def open_session(
     label = name or (model.name if isinstance(model, Path) else "network")
     if isinstance(model, Path) and not model.is_file():
         raise ModelMissing(f"{model}: not there; run: cosyd models pull")
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise ModelError(f"onnxruntime cannot be imported ({error}); run: pip install onnxruntime") from error
     wanted = {each if isinstance(each, str) else each[0] for each in providers}
-    missing = wanted - set(onnxruntime.get_available_providers())
+    missing = wanted - set(available_providers())
     if missing:
         raise ModelError(f"this onnxruntime has no {', '.join(sorted(missing))}")
+    import onnxruntime
+
     errors = _runtime_errors()
     source = os.fspath(model) if isinstance(model, Path) else model
     try:
