@@ -38,6 +38,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
     _add_pipeline(commands)
     _add_audio(commands)
+    _add_record(commands)
     _add_doctor(commands)
     _add_config(commands)
     _add_models(commands)
@@ -160,6 +161,27 @@ def _add_audio(commands: Commands[Parser]) -> None:
         "--seconds", type=_positive, metavar="S", help="stop after so long; the default is Ctrl-C"
     )
     _source(_configuration(level))
+
+
+def _add_record(commands: Commands[Parser]) -> None:
+    record = _command(
+        commands,
+        "record",
+        "write a source to a WAV or FLAC file, with exact time",
+        "record",
+        "Record a source, beside the daemon where it runs, and write when it was beside the file.",
+    )
+    record.add_argument("--file", metavar="RECORDING", help="use this recording instead of the device")
+    record.add_argument(
+        "--tap",
+        choices=("raw", "echo", "mono", "asr"),
+        default="raw",
+        help="raw: all channels as the device gives them (default); echo: the first microphone after echo "
+        "cancellation; mono: the beam, or the mix; asr: what the recogniser hears",
+    )
+    record.add_argument("--seconds", type=_positive, metavar="S", help="stop after so long; default Ctrl-C")
+    record.add_argument("--out", type=Path, metavar="FILE", help=".wav or .flac; default SOURCE-TAP-TIME.wav")
+    _source(_configuration(record))
 
 
 def _add_doctor(commands: Commands[Parser]) -> None:

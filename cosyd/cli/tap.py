@@ -54,9 +54,8 @@ class Tap:
 
         Raises AudioError.
         """
-        self._wait_until_open()
-        until = time.monotonic() + limit_s
-        with RingReader.attach(self._path) as reader:
+        with self.reader() as reader:
+            until = time.monotonic() + limit_s
             meter = LevelMeter(self._period_ms)
             frames = max(1, reader.spec.frames(self._period_ms / 1000))
             while time.monotonic() < until:
@@ -68,6 +67,14 @@ class Tap:
                 if writer is not WriterState.LIVE:
                     return
                 yield None
+
+    def reader(self) -> RingReader:
+        """A reader of its ring, from now on; the caller closes it. Waits until the source is open.
+
+        Raises AudioError.
+        """
+        self._wait_until_open()
+        return RingReader.attach(self._path)
 
     def _wait_until_open(self) -> None:
         if not self._opened.wait(OPEN_S):

@@ -86,7 +86,7 @@ class _Transcriber:
         self._file, self._on_final, self._drained = file, on_final, False
         self._realtime = realtime
         record = self._board.add(source)
-        with _Player(source) as player:
+        with Player(source) as player:
             opened = player.opened()
             checkpoint = Checkpoint(sample=opened.sample, utt=record.checkpoint.utt)
             self.pipeline.add_source(source, player.ring_path, checkpoint, muted=False)
@@ -127,7 +127,7 @@ def _nobody_asks(source: str) -> None:
     """There are no subscribers to whom a state could be told later."""
 
 
-class _Player:
+class Player:
     """A file source that runs on a thread of this process. Its error is raised when the player closes.
 
     Once opened, it waits for ``go``: an error takes the ring from its path, so a reader must have it before.
@@ -155,7 +155,7 @@ class _Player:
         """The ring is being read: play."""
         self._go.set()
 
-    def __enter__(self) -> _Player:
+    def __enter__(self) -> Player:
         self._thread.start()
         return self
 

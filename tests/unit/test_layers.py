@@ -62,7 +62,7 @@ OWNERS: dict[str, set[str]] = {
     "_sounddevice": {"capture/portaudio.py"},
     "pyaudio": {"capture/pyaudio_source.py"},
     "sentencepiece": {"asr/decoders/spelling.py"},
-    "soundfile": {"capture/file.py"},
+    "soundfile": {"capture/file.py", "capture/write.py"},
     "kaldi_native_fbank": {"asr/streaming/features.py"},
     "systemd": {"runtime/systemd.py"},
     "pycuda": {"gpu"},
