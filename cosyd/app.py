@@ -7,22 +7,26 @@ returns the exit code.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
 
 from cosyd.config.load import Loaded
+from cosyd.config.paths import Locations
 from cosyd.config.reload import Outcome, attempt, watch
 from cosyd.config.schema import Config
-from cosyd.errors import CosydError, UsageError
+from cosyd.errors import ControlError, CosydError, UsageError
 from cosyd.publish.control import ControlServer, Reply
 from cosyd.publish.messages import DAEMON
 from cosyd.publish.publisher import Publisher
 from cosyd.runtime.board import Board
 from cosyd.runtime.commands import Commands
 from cosyd.runtime.fleet import Fleet
+from cosyd.runtime.hotwords import HotwordKeeper, HotwordLists
 from cosyd.runtime.ipc import Failed
 from cosyd.runtime.logs import set_up_logs
 from cosyd.runtime.metrics import Metrics, MetricsServer
@@ -67,6 +71,10 @@ class Daemon:
         self._failure: Failed | None = None
         self._reloading = asyncio.Lock()
         self._reload_wanted = asyncio.Event()
+        self._watch_others = asyncio.Event()
+        self._hotwords = HotwordLists()
+        self._hotwords_changed = asyncio.Event()
+        self._hotwords_changed.set()
         self._ready = False
 
     async def run(self) -> int:
@@ -81,14 +89,15 @@ class Daemon:
             board = Board(publisher.publish, publisher.forget, self._config.asr.model)
             fleet = await stack.enter_async_context(self._fleet(board))
             self._fleet_now, self._board, self._publisher = fleet, board, publisher
-            commands = Commands(board, fleet, publisher, self.reload, lambda: self._end(0))
+            keeper = HotwordKeeper(self._hotwords, fleet, board)
+            commands = Commands(board, fleet, publisher, keeper, self.reload, lambda: self._end(0))
             stack.enter_context(ControlServer(self._config, self._paths, commands.handlers()))
             if self._config.metrics.enabled:
                 stack.enter_context(MetricsServer(self._config.metrics, self._metrics))
             await stack.enter_async_context(self._beside(self._serve()))
             await stack.enter_async_context(self._beside(self._watch_files()))
             await stack.enter_async_context(self._beside(self._reload_on_signal()))
-            self._warn_of_hotwords()
+            await stack.enter_async_context(self._beside(self._check_hotwords(keeper)))
             code = await self._exit
             self._notifier.stopping()
         if self._failure:
@@ -98,7 +107,8 @@ class Daemon:
     @asynccontextmanager
     async def _fleet(self, board: Board) -> AsyncIterator[Fleet]:
         patience = Patience.for_watchdog(self._notifier.watchdog_s)
-        fleet = Fleet(self._config, self._paths, board, self._metrics, patience, self._give_up)
+        config = self._hotwords.configure(self._config)
+        fleet = Fleet(config, self._paths, board, self._metrics, patience, self._give_up)
         fleet.start()
         try:
             yield fleet
@@ -212,9 +222,18 @@ class Daemon:
                 self._notifier.reloaded()
 
     async def _watch_files(self) -> None:
-        async for changed in watch(self._loaded.locations):
-            log.info("%s changed", ", ".join(path.name for path in changed))
-            await self.reload()
+        while True:
+            self._watch_others.clear()
+            async for changed in watch(self._watched(), self._watch_others):
+                log.info("%s changed", ", ".join(path.name for path in changed))
+                await self.reload()
+            await self._watch_others.wait()
+
+    def _watched(self) -> Locations:
+        """The files of the configuration, and that of the hotwords, which is read with them."""
+        locations, hotwords = self._loaded.locations, self._config.asr.hotwords_file
+        extra = () if hotwords is None else (Path(hotwords),)
+        return dataclasses.replace(locations, entries=(*locations.entries, *extra))
 
     async def reload(self) -> Reply:
         """Validate, then swap. The reply lists applied, needs-restart and rejected keys."""
@@ -223,8 +242,11 @@ class Daemon:
             self._metrics.reload_ok.set(0 if outcome.rejected else 1)
             if not outcome.rejected:
                 set_up_logs(outcome.config.log.level)
+                if outcome.config.asr.hotwords_file != self._config.asr.hotwords_file:
+                    self._watch_others.set()
                 self._config = outcome.config
-                await self._fleet_now.apply(outcome.config, outcome.changes)
+                await self._fleet_now.apply(self._hotwords.configure(outcome.config), outcome.changes)
+                self._hotwords_changed.set()
             self._report(outcome)
             return {
                 "applied": outcome.changes.applied,
@@ -243,11 +265,16 @@ class Daemon:
         for key in outcome.changes.needs_restart:
             log.warning("reload: %s needs a restart", key)
 
-    def _warn_of_hotwords(self) -> None:
-        if self._config.asr.hotwords:
-            text = f"asr.hotwords has no effect: {self._config.asr.model} takes no hotwords"
-            log.warning(text)
-            self._board.health(DAEMON, "hotwords_ignored", "warning", text)
+    async def _check_hotwords(self, keeper: HotwordKeeper) -> None:
+        """Tell what of the configured hotwords has no effect, at the start and after each reload."""
+        while await self._hotwords_changed.wait():
+            self._hotwords_changed.clear()
+            while not self._fleet_now.recognition.running:
+                await asyncio.sleep(TICK_S)
+            try:
+                await keeper.check()
+            except ControlError as error:
+                log.warning("the hotwords could not be checked: %s", error)
 
 
 class _Fatal(CosydError):

@@ -63,11 +63,13 @@ class ReplayParams(Params, kw_only=True, frozen=True):
 
 
 class HotwordsParams(Params, kw_only=True, frozen=True):
-    """hotwords. ``set`` replaces the list, ``add`` and ``remove`` change it, none of them shows it."""
+    """hotwords. ``set`` replaces the list, ``add`` and ``remove`` change it, none of them shows it.
+    ``source``: the list of this source, which holds beside that of all sources; null is the latter."""
 
     set: tuple[str, ...] | None = None
     add: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
+    source: str | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from cosyd.publish.control import (
 from cosyd.publish.publisher import Publisher
 from cosyd.runtime.board import Board, SourceRecord
 from cosyd.runtime.fleet import Fleet
+from cosyd.runtime.hotwords import HotwordKeeper
 from cosyd.version import VERSION
 
 
@@ -30,12 +31,14 @@ class Commands:
         board: Board,
         fleet: Fleet,
         publisher: Publisher,
+        hotwords: HotwordKeeper,
         reload: Callable[[], Awaitable[Reply]],
         shutdown: Callable[[], None],
     ) -> None:
         self._board = board
         self._fleet = fleet
         self._publisher = publisher
+        self._hotwords = hotwords
         self._reload = reload
         self._shutdown = shutdown
         self._started_at = time.monotonic()
@@ -82,11 +85,7 @@ class Commands:
         )
 
     async def hotwords(self, params: HotwordsParams) -> Reply:
-        """No recogniser takes hotwords yet, and a phrase that has no effect must not look accepted."""
-        phrases = (*(params.set or ()), *params.add)
-        reason = f"{self._board.model} takes no hotwords"
-        rejected = [{"phrase": phrase, "reason": reason} for phrase in phrases]
-        return {"accepted": [], "rejected": rejected, "hotwords": []}
+        return await self._hotwords.change(params)
 
     async def shutdown(self, _: NoParams) -> Reply:
         self._shutdown()

@@ -107,8 +107,17 @@ class Fleet:
         self._board.mute(record, muted)
         self.recognition.send(SetMuted(record.name, muted))
 
+    def favour(self, applied: Callable[[Config], Config]) -> None:
+        """Other hotwords, which are all that ``applied`` changes in a configuration."""
+        config = applied(self._config)
+        self._config = self.recognition.config = self.capture.config = config
+        for source in config.sources:
+            if source.name in self._board.records:
+                self._board.records[source.name].config = source
+        self.recognition.send(Reconfigure(config))
+
     async def _change(self, old: SourceConfig, new: SourceConfig) -> None:
-        if old.model_copy(update={"muted": new.muted}) == new:
+        if old.model_copy(update={"muted": new.muted, "hotwords": new.hotwords}) == new:
             record = self._board.records[new.name]
             record.config = new
             self.mute(record, new.muted)

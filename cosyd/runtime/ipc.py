@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.config.schema import Config, SourceConfig
 from cosyd.types import Backend, CaptureEvent, Checkpoint, GpuUsage, Health, Level, RecognitionEvent
 
@@ -125,6 +126,14 @@ class Removed:
 
 
 @dataclass(frozen=True)
+class HotwordsChecked:
+    """Answers the ``CheckHotwords`` of this number: the phrases that would have no effect."""
+
+    number: int
+    rejected: tuple[Rejected, ...]
+
+
+@dataclass(frozen=True)
 class Notice:
     """A condition worth publishing as a ``health`` message."""
 
@@ -188,6 +197,14 @@ class SourceClosing:
 
 
 @dataclass(frozen=True)
+class CheckHotwords:
+    """Which of these phrases cannot be favoured? Answered by ``HotwordsChecked``."""
+
+    number: int
+    hotwords: tuple[Hotword, ...]
+
+
+@dataclass(frozen=True)
 class RemoveSource:
     """Close what is open of this source and forget it; answered by ``Removed``."""
 
@@ -205,8 +222,19 @@ FromWorker = (
     | Drained
     | CloseExpected
     | Removed
+    | HotwordsChecked
     | Notice
     | GpuReport
     | CaptureEvent
 )
-ToWorker = Stop | Open | Reconfigure | SetMuted | SourceLost | SourceClosing | AddSource | RemoveSource
+ToWorker = (
+    Stop
+    | Open
+    | Reconfigure
+    | SetMuted
+    | SourceLost
+    | SourceClosing
+    | AddSource
+    | CheckHotwords
+    | RemoveSource
+)

@@ -14,16 +14,18 @@ from pathlib import Path
 from cosyd.asr.decode import Decode
 from cosyd.asr.listener import Action, Listener
 from cosyd.asr.recognition import RecognitionQueue, SourceListener
-from cosyd.config.schema import Config, SourceConfig
+from cosyd.config.schema import AsrConfig, Config, SourceConfig
 from cosyd.frontend.contract import StreamFrontEnd
 from cosyd.ring import Block
 from cosyd.runtime.feed import Feed
 from cosyd.runtime.ipc import (
+    CheckHotwords,
     CloseExpected,
     Drained,
     FromWorker,
     GapSeen,
     Heard,
+    HotwordsChecked,
     Notice,
     RecognitionProgress,
     Recognized,
@@ -112,7 +114,18 @@ class Pipeline:
         for feed in self._feeds.values():
             feed.level_meter.period_ms = config.publish.level_ms
             if feed.listener:
-                feed.listener.reconfigure(config.vad, config.endpoint, config.asr)
+                feed.listener.reconfigure(config.vad, config.endpoint, self._asr_of(feed))
+
+    def check_hotwords(self, question: CheckHotwords) -> None:
+        """Answer which of these phrases would have no effect."""
+        self._emit(HotwordsChecked(question.number, self._queue.unusable(question.hotwords)))
+
+    def _asr_of(self, feed: Feed) -> AsrConfig:
+        """With the hotwords of the source beside those of all."""
+        named = {source.name: source for source in self._config.sources}
+        own = named.get(feed.name, feed.source).hotwords
+        asr = self._config.asr
+        return asr.model_copy(update={"hotwords": (*asr.hotwords, *own)}) if own else asr
 
     def close(self) -> None:
         """End all that is open, wait for its results, let go of the rings."""
@@ -205,7 +218,7 @@ class Pipeline:
         feed.listener = self._listen(
             config.vad,
             config.endpoint,
-            config.asr,
+            self._asr_of(feed),
             feed.spec.rate_hz,
             feed.checkpoint,
             source=feed.name,

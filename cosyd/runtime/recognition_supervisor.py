@@ -13,13 +13,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.config.paths import Paths, ring_path
 from cosyd.config.schema import Config
+from cosyd.errors import ControlError
 from cosyd.publish.messages import DAEMON
 from cosyd.runtime import recognition_worker
 from cosyd.runtime.board import Board, SourceRecord
 from cosyd.runtime.ipc import (
     AddSource,
+    CheckHotwords,
     CloseExpected,
     Drained,
     Failed,
@@ -27,6 +30,7 @@ from cosyd.runtime.ipc import (
     GapSeen,
     GpuReport,
     Heard,
+    HotwordsChecked,
     Notice,
     Ready,
     RecognitionProgress,
@@ -43,6 +47,7 @@ from cosyd.types import DeviceOpened, Final, Partial
 
 log = logging.getLogger("cosyd.runtime")
 
+CHECK_S = 10.0  # a recogniser that is far behind still looks at its commands between two blocks
 AVAILABLE_S = 10.0  # loading the models takes one to three seconds
 
 
@@ -67,6 +72,8 @@ class RecognitionSupervisor:
         self._on_ready = on_ready
         self._on_fatal = on_fatal
         self._awaited: dict[FromWorker, asyncio.Event] = {}
+        self._checked: dict[int, asyncio.Future[tuple[Rejected, ...]]] = {}  # answers that are waited for
+        self._checks = 0
         self.worker = SupervisedWorker(
             "recognition", recognition_worker.main, self._arguments, self._received, self._entered, patience
         )
@@ -122,6 +129,22 @@ class RecognitionSupervisor:
             del self._awaited[answer]
         return True
 
+    async def check_hotwords(self, hotwords: tuple[Hotword, ...]) -> tuple[Rejected, ...]:
+        """Ask the recogniser which of these would have no effect. Raises ControlError without an answer."""
+        await self.available()
+        if not self.running:
+            raise ControlError("the recogniser is not running; try again when it is back")
+        self._checks += 1
+        number = self._checks
+        answer = self._checked[number] = asyncio.get_running_loop().create_future()
+        self.send(CheckHotwords(number, hotwords))
+        try:
+            return await asyncio.wait_for(answer, CHECK_S)
+        except asyncio.TimeoutError:
+            raise ControlError(f"the recogniser did not answer within {CHECK_S:.0f} s; try again") from None
+        finally:
+            del self._checked[number]
+
     def _arguments(self) -> tuple[Any, ...]:
         records = self._board.records.values()
         sources = tuple(self._add_source(r) for r in records if r.handed_over and not r.drained)
@@ -154,6 +177,10 @@ class RecognitionSupervisor:
         elif isinstance(message, Notice):
             health = message.health
             self._board.health(message.source, health.code, health.severity, health.message, **health.details)
+        elif isinstance(message, HotwordsChecked):
+            answer = self._checked.get(message.number)
+            if answer is not None and not answer.done():
+                answer.set_result(message.rejected)
         elif isinstance(message, Removed | CloseExpected):
             if message in self._awaited:
                 self._awaited[message].set()

@@ -13,6 +13,7 @@ from cosyd.errors import CosydError
 from cosyd.runtime.assembly import open_recognition
 from cosyd.runtime.ipc import (
     AddSource,
+    CheckHotwords,
     Failed,
     FromWorker,
     Ready,
@@ -71,6 +72,8 @@ def _obey(pipeline: Pipeline, command: ToWorker) -> None:
         pipeline.set_muted(command.source, command.muted)
     elif isinstance(command, SourceClosing):
         pipeline.expect_close(command.source)
+    elif isinstance(command, CheckHotwords):
+        pipeline.check_hotwords(command)
     elif isinstance(command, SourceLost):
         pipeline.lose_source(command.source)
     elif isinstance(command, Reconfigure):
