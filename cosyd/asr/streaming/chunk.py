@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cosyd.asr.decode import Decode
-from cosyd.asr.hotwords import Hotword
 from cosyd.types import Transcript
 
 Ends = Literal["", "utterance", "segment"]
@@ -21,7 +20,6 @@ class Chunk(Decode):
     the next utterance follows without a pause (``segment``: the model goes on).
     """
 
-    hotwords: tuple[Hotword, ...] = ()
     origin_s: float = 0.0
     ends: Ends = ""
 
