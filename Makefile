@@ -15,7 +15,7 @@ PREFIX ?= /opt/cosyd
 DESTDIR ?=
 
 BIN := .venv/bin
-NEEDS := pyproject.toml setup.py packaging/setup.sh $(wildcard cosyd/ring/*.c cosyd/ring/*.h)
+NEEDS := pyproject.toml setup.py packaging/setup.sh $(wildcard cosyd/ring/*.[ch] cosyd/asr/decoders/*.[ch])
 BENCHES := ring frontend asr e2e
 
 MAKEFLAGS += --no-print-directory

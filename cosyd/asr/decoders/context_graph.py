@@ -20,6 +20,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,11 +143,19 @@ class ContextGraph:
         table = np.array(flat, np.int64).reshape(-1, 3)
         self._width = int(table[:, 1].max(initial=0)) + 2  # a token beyond the last: never in a phrase
         self._keys = table[:, 0] * self._width + table[:, 1]
-        self._to = table[:, 2]
+        self._to = table[:, 2].copy()
         token_score = np.array([node.token_score for node in nodes], np.float32)
         own = np.array([nodes[at].next.get(token) == to for at, token, to in flat], bool)
         moved = self._node_score[self._to] - self._node_score[table[:, 0]]
         self._delta = np.where(own, token_score[self._to], moved) + self._extra[self._to]
+
+    @cached_property
+    def table(self) -> tuple[int, ...]:
+        """The graph as the searches' core in C reads it: addresses of its arrays, which never change, and two
+        sizes (``struct beam_graph``)."""
+        arrays = (self._keys, self._to, self._delta, self._lands, self._node_score)
+        assert all(array.flags.c_contiguous for array in arrays)
+        return (*(array.ctypes.data for array in arrays), len(self._keys), self._width)
 
     def _find(self, states: Ints, tokens: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Index of the arc of each state and token, and whether there is one."""

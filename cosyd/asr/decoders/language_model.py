@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cosyd.asr.decoders.hypothesis import Floats, Ints, Mask
+from cosyd.asr.decoders.hypothesis import Ints
 
 LmStates = NDArray[np.object_]
 
@@ -29,32 +29,28 @@ class LanguageModel(Protocol):
         ...
 
 
-def begin_all(model: LanguageModel | None, shape: tuple[int, ...]) -> LmStates:
-    """An array of first states; of None without a model."""
-    states = np.empty(shape, object)
+def begin_all(model: LanguageModel | None, width: int) -> LmStates:
+    """First states, [width]; None without a model."""
+    states = np.empty(width, object)
     if model is not None:
-        states[...] = _boxed(model.begin())
+        for i in range(width):
+            states[i] = model.begin()
     return states
 
 
-def step_all(model: LanguageModel, states: LmStates, tokens: Ints, emitted: Mask) -> tuple[LmStates, Floats]:
-    """Where ``emitted`` the next states and scores, elsewhere the states as they are and 0.
+def step_fresh(
+    model: LanguageModel, states: LmStates, fresh: tuple[Ints, Ints], tokens: Ints
+) -> NDArray[np.float64]:
+    """Steps ``states[fresh]``, in place; what each token adds.
 
-    One call of the model for each token that is new in a hypothesis: a few of a hundred candidates a frame.
+    A call of the model for each token that is new in a hypothesis: a few a frame, most frames are blanks.
     """
-    after, scores = states.copy(), np.zeros(states.shape, np.float32)
-    for index in zip(*np.nonzero(emitted), strict=True):
-        after[index], scores[index] = model.step(states[index], int(tokens[index]))
-    return after, scores
+    scores = np.zeros(len(tokens))
+    for i, (row, place, token) in enumerate(zip(*fresh, tokens.tolist(), strict=True)):
+        states[row, place], scores[i] = model.step(states[row, place], token)
+    return scores
 
 
 def finish_all(model: LanguageModel, states: LmStates) -> NDArray[np.float64]:
     """What the end adds to each, [k]."""
     return np.array([model.finish(state) for state in states], np.float64)
-
-
-def _boxed(state: Any) -> NDArray[np.object_]:
-    """An array of no dimensions that holds ``state``, be it a sequence or not."""
-    box = np.empty((), object)
-    box[()] = state
-    return box

@@ -102,7 +102,7 @@ class Bigrams:
 
 def test_language_model_adds_its_scores() -> None:
     scores, model = random_scores(3, 5, 4), Bigrams(4)
-    decoder = CtcBeam(beam=400, candidates=4, skip_blank=None, language_model=model)
+    decoder = CtcBeam(beam=250, candidates=4, skip_blank=None, language_model=model)
     state = decode_whole(decoder, scores)
     expected = sum_of_alignments(scores)
     for each in decoder.n_best(state, 1000, final=True):
