@@ -15,6 +15,7 @@ from cosyd.errors import UsageError
 from cosyd.publish.messages import from_object
 
 Reply = dict[str, Any]
+HOTWORD_VERBS = ("add", "remove", "set", "list", "clear")
 FAULT = 1  # the daemon answered, but did not do all of what was asked
 
 
@@ -35,10 +36,22 @@ def _parameters(args: Namespace) -> dict[str, object]:
     if args.command in ("mute", "unmute"):
         return {"source": args.source}
     if args.command == "hotwords":
-        if args.clear and args.phrases:
-            raise UsageError("--clear and phrases exclude each other")
-        return {"set": args.phrases} if args.phrases or args.clear else {}
+        return _hotwords_asked(args)
     return {}
+
+
+def _hotwords_asked(args: Namespace) -> dict[str, object]:
+    """``add|remove|set PHRASE…``, ``clear`` and ``list``; phrases without a verb are set."""
+    verb, *phrases = args.phrases or ["clear" if args.clear else "list"]
+    if verb not in HOTWORD_VERBS:
+        verb, phrases = "set", args.phrases
+    if (args.clear and args.phrases) or (verb in ("clear", "list") and phrases):
+        raise UsageError("clear and list take no phrases")
+    if verb in ("add", "remove", "set") and not phrases:
+        raise UsageError(f"hotwords {verb}: which phrases? (hotwords clear favours nothing)")
+    changes: dict[str, dict[str, object]] = {"clear": {"set": []}, "list": {}}
+    scope = {"source": args.source} if args.source else {}
+    return {**changes.get(verb, {verb: phrases}), **scope}
 
 
 def _replay(args: Namespace, control: ControlClient) -> int:
@@ -128,6 +141,8 @@ def _hotwords(reply: Reply) -> Iterator[str]:
         yield f"rejected: {item['phrase']}: {item['reason']}"
     yield from (f"accepted: {phrase}" for phrase in reply["accepted"])
     yield f"in effect: {', '.join(reply['hotwords']) or 'none'}"
+    for source, hotwords in reply.get("sources", {}).items():
+        yield f"on {source} besides: {', '.join(hotwords)}"
 
 
 def _shutdown(_: Reply) -> Iterator[str]:

@@ -240,8 +240,14 @@ def _add_daemon(commands: Commands[Parser]) -> None:
     replay.add_argument(
         "--since", type=_natural, required=True, metavar="SEQ", help="the last event you have"
     )
-    hotwords = _control(actions, "hotwords", "show or replace the phrases to favour")
-    hotwords.add_argument("phrases", nargs="*", metavar="PHRASE", help="optionally ending in :score")
+    hotwords = _control(actions, "hotwords", "show or change the phrases to favour")
+    hotwords.add_argument(
+        "phrases",
+        nargs="*",
+        metavar="add|remove|set|list|clear PHRASE",
+        help="what to do with the list, and phrases, each optionally ending in :score",
+    )
+    hotwords.add_argument("--source", metavar="NAME", help="the list of one source, beside that of all")
     hotwords.add_argument("--clear", action="store_true", help="favour nothing")
 
 

@@ -114,6 +114,28 @@ def test_hotwords_tell_what_was_rejected(cosyd, daemon) -> None:
     assert [params.set for _, params in running.requests] == [("good", "BAD"), (), None]
 
 
+def test_hotwords_are_added_removed_and_listed(cosyd, daemon) -> None:
+    reply = {"accepted": [], "rejected": [], "hotwords": ["a"], "sources": {"mic": ["b:2", "c"]}}
+    with daemon(hotwords=reply) as running:
+        shown = cosyd("ctl", "hotwords", "list").out
+        cosyd("ctl", "hotwords", "add", "flat white:2", "latte", "--source", "mic")
+        cosyd("ctl", "hotwords", "remove", "latte")
+        cosyd("ctl", "hotwords", "set", "add")  # a phrase that is a verb
+        cosyd("ctl", "hotwords", "clear", "--source", "mic")
+        assert [
+            cosyd("ctl", "hotwords", *wrong).code for wrong in (["add"], ["clear", "x"], ["list", "x"])
+        ] == [2] * 3
+    assert shown == "in effect: a\non mic besides: b:2, c\n"
+    asked = [(params.set, params.add, params.remove, params.source) for _, params in running.requests]
+    assert asked == [
+        (None, (), (), None),
+        (None, ("flat white:2", "latte"), (), "mic"),
+        (None, (), ("latte",), None),
+        (("add",), (), (), None),
+        ((), (), (), "mic"),
+    ]
+
+
 def test_shutdown(cosyd, daemon) -> None:
     with daemon(shutdown={}):
         assert cosyd("ctl", "shutdown").out == "the daemon is ending\n"
