@@ -16,7 +16,7 @@ Spectra = NDArray[np.complex64]
 
 SIZE = 2 * FRAME.hop  # 16 ms; of a 10 cm array the longest lead is 0.3 ms, so a phase is as good as a delay
 BINS = SIZE // 2 + 1
-FREQUENCIES_HZ: NDArray[np.float64] = np.arange(BINS) * (FRAME.rate_hz / SIZE)
+FREQUENCIES_HZ: NDArray[np.float64] = np.arange(BINS, dtype=np.float64) * (FRAME.rate_hz / SIZE)
 _WINDOW = np.sin(np.pi * np.arange(SIZE) / SIZE).astype(np.float32)
 
 

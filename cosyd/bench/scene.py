@@ -181,7 +181,7 @@ def _pieces(sound: Sound, audio: Audio) -> list[tuple[int, Audio, float]]:
     pieces: list[tuple[int, Audio, float]] = []
     for offset in range(-step, len(audio), step):
         middle_s = sound.start_s + (offset + step) / FRAME.rate_hz
-        piece: Audio = padded[offset + step : offset + 3 * step] * window
+        piece: Audio = (padded[offset + step : offset + 3 * step] * window).astype(np.float32)
         first = max(0, -offset)
         pieces.append((max(0, offset), piece[first:], sound.azimuth(middle_s)))
     return pieces

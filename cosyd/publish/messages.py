@@ -39,6 +39,25 @@ class Word(msgspec.Struct, frozen=True):
         _replace(self, "conf", _finite_or(self.conf, None))
 
 
+class Direction(msgspec.Struct, frozen=True):
+    """Where a voice comes from: degrees counter-clockwise from +x in the room, and above the plane.
+
+    ``track``: the number of the voice, the same as in ``doa``; ``conf``: 0..1; ``zone``: the configured
+    sector it lies in, empty for none.
+    """
+
+    azimuth_deg: float
+    elevation_deg: float | None = None
+    conf: float | None = None
+    track: int = 0
+    zone: str = ""
+
+    def __post_init__(self) -> None:
+        _require_finite(self, "azimuth_deg")
+        _replace(self, "elevation_deg", _finite_or(self.elevation_deg, None))
+        _replace(self, "conf", _finite_or(self.conf, None))
+
+
 class Message(msgspec.Struct, kw_only=True, frozen=True, tag_field="type"):
     """What all messages have in common. The publisher fills in everything but ``source`` and ``sample``.
 
@@ -98,12 +117,14 @@ class AsrPartial(_Recognition, kw_only=True, frozen=True, tag="asr.partial"):
 
 class AsrFinal(_Recognition, kw_only=True, frozen=True, tag="asr.final"):
     """The text of an utterance. ``reason``: the endpoint rule that ended it (see ``types.EndReason``).
-    ``more``: it was split for its length, and the next one continues it without a pause."""
+    ``more``: it was split for its length, and the next one continues it without a pause. ``direction``:
+    where it was spoken, if the source is a microphone array and found out."""
 
     JOURNALLED: ClassVar[bool] = True
 
     reason: str
     more: bool = False
+    direction: Direction | None = None
 
 
 class Vad(Message, kw_only=True, frozen=True, tag="vad"):
@@ -144,11 +165,15 @@ class Level(Message, kw_only=True, frozen=True, tag="level"):
 
 
 class Doa(Message, kw_only=True, frozen=True, tag="doa"):
-    """Where sound comes from: degrees counter-clockwise from the array's x axis, and above its plane."""
+    """Where a voice comes from, while it speaks: degrees counter-clockwise from +x in the room, and above the
+    array's plane. ``track``: the number of the voice; the same as long as it is followed. ``zone``: the
+    configured sector it lies in, empty for none."""
 
     azimuth_deg: float
     elevation_deg: float | None = None
     conf: float | None = None
+    track: int = 0
+    zone: str = ""
 
     def __post_init__(self) -> None:
         _require_finite(self, "azimuth_deg")

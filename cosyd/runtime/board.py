@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from cosyd.config.schema import SourceConfig
 from cosyd.publish import messages
-from cosyd.runtime.ipc import GapSeen, Heard, Recognized
+from cosyd.runtime.ipc import GapSeen, Heard, Located, Recognized
 from cosyd.runtime.supervision import SupervisedWorker, WorkerState, WorkerStatistics
 from cosyd.types import (
     Backend,
@@ -23,6 +25,7 @@ from cosyd.types import (
     SourceEnded,
     SpeechEnded,
     SpeechStarted,
+    Voice,
 )
 
 OVERRUN_EVERY_S = 10.0  # least pause between two messages of overruns of a source, as in the log
@@ -225,7 +228,10 @@ class Board:
         if not event.text:
             return None
         latency_s = max(0.0, (time.monotonic_ns() - message.latency_base_ns) / 1e9)
-        self._publish(self._text(record, event, message.rate_hz, latency_s))
+        text = self._text(record, event, message.rate_hz, latency_s)
+        if message.voice is not None and isinstance(text, messages.AsrFinal):
+            text = msgspec.structs.replace(text, direction=_direction(message.voice))
+        self._publish(text)
         return latency_s
 
     def _text(
@@ -246,6 +252,20 @@ class Board:
             return messages.AsrPartial(**common, stable=event.stable)  # type: ignore[arg-type]
         words = tuple(messages.Word(w.w, w.start, w.end, w.conf) for w in event.words)
         return messages.AsrFinal(**common, words=words, reason=event.reason, more=event.more)  # type: ignore[arg-type]
+
+    def located(self, message: Located) -> None:
+        for voice in message.voices:
+            self._publish(
+                messages.Doa(
+                    source=message.source,
+                    sample=message.sample,
+                    azimuth_deg=voice.azimuth_deg,
+                    elevation_deg=voice.elevation_deg,
+                    conf=voice.conf,
+                    track=voice.track,
+                    zone=voice.zone,
+                )
+            )
 
     def heard(self, message: Heard) -> None:
         self._publish(messages.Level.of(message.source, message.level))
@@ -278,3 +298,7 @@ class Board:
 def _vad(source: str, event: SpeechStarted | SpeechEnded, prob: float) -> messages.Vad:
     kind = "start" if isinstance(event, SpeechStarted) else "end"
     return messages.Vad(source=source, sample=event.sample, event=kind, utt=event.utt, prob=prob)
+
+
+def _direction(voice: Voice) -> messages.Direction:
+    return messages.Direction(voice.azimuth_deg, voice.elevation_deg, voice.conf, voice.track, voice.zone)

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from cosyd.array.record import VoiceRecord
 from cosyd.asr.recognition import SourceListener
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import RingNotFound
@@ -46,6 +47,7 @@ class Feed:
         self.flushed = False
         self.drained = False
         self.vad_prob = 0.0
+        self.voices: VoiceRecord | None = None  # of a microphone array, while attached
         self.level_meter = LevelMeter(level_ms)
         self._path = ring_path
         self._reader: RingReader | None = None
@@ -97,6 +99,8 @@ class Feed:
             return False
         self.flushed = self.drained = False
         self._block = self.spec.frames(FRAME.block_ms / 1000)
+        if self.source.array is not None:
+            self.voices = VoiceRecord(self.source.array.doa_ms, self.spec.rate_hz)
         self._next_state = 0.0
         return True
 

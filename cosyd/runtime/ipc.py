@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.config.schema import Config, SourceConfig
-from cosyd.types import Backend, CaptureEvent, Checkpoint, GpuUsage, Health, Level, RecognitionEvent
+from cosyd.types import Backend, CaptureEvent, Checkpoint, GpuUsage, Health, Level, RecognitionEvent, Voice
 
 # --- worker -> daemon ----------------------------------------------------------------------------------
 
@@ -84,6 +84,7 @@ class Recognized:
     rate_hz: int
     latency_base_ns: int = 0
     vad_prob: float = 0.0
+    voice: Voice | None = None  # of a final: who said it, and from where
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,15 @@ class Heard:
 
     source: str
     level: Level
+
+
+@dataclass(frozen=True)
+class Located:
+    """Who speaks around a microphone array at ``sample``."""
+
+    source: str
+    sample: int
+    voices: tuple[Voice, ...]
 
 
 @dataclass(frozen=True)
@@ -218,6 +228,7 @@ FromWorker = (
     | RecognitionProgress
     | Recognized
     | Heard
+    | Located
     | GapSeen
     | Drained
     | CloseExpected

@@ -26,13 +26,14 @@ from cosyd.runtime.ipc import (
     GapSeen,
     Heard,
     HotwordsChecked,
+    Located,
     Notice,
     RecognitionProgress,
     Recognized,
     Removed,
     SourceProgress,
 )
-from cosyd.types import Backend, Checkpoint, EndReason, Final, Health, Level, Partial, RecognitionEvent
+from cosyd.types import Backend, Checkpoint, EndReason, Final, Health, Level, Partial, RecognitionEvent, Voice
 
 log = logging.getLogger("cosyd.runtime")
 
@@ -211,7 +212,7 @@ class Pipeline:
         if not feed.attach():
             return False
         source = feed.source
-        feed.slot = self._front_end.open(feed.spec, source.channel_map, source.mix)
+        feed.slot = self._front_end.open(feed.spec, source.channel_map, source.mix, source.array)
         self._front_end.lend(feed.slot, feed.reader.capacity)
         feed.interrupted = True
         config = self._config
@@ -241,7 +242,14 @@ class Pipeline:
                 sample = int(batch.samples[row])
                 feed.vad_prob = float(batch.vad_prob[row])
                 if feed.listener and not feed.muted and sample >= feed.listen_from:
+                    if feed.voices is not None:
+                        self._note_voices(feed, sample, batch.voices.get(int(slot), ()))
                     self._act(feed, feed.listener.accept(sample, batch.asr[row], feed.vad_prob))
+
+    def _note_voices(self, feed: Feed, sample: int, voices: tuple[Voice, ...]) -> None:
+        assert feed.voices is not None, "asked of a microphone array only"
+        if due := feed.voices.note(sample, voices):
+            self._emit(Located(feed.name, sample, due))
 
     def _act(self, feed: Feed, actions: list[Action]) -> None:
         for action in actions:
@@ -303,7 +311,10 @@ class Pipeline:
         captured_ns = feed.time_ns(_newest_sample(event)) if isinstance(event, Partial | Final) else 0
         rate_hz = feed.spec.rate_hz
         checkpoint = feed.current_checkpoint
-        self._emit(Recognized(feed.name, event, checkpoint, rate_hz, captured_ns, feed.vad_prob))
+        voice = None
+        if feed.voices is not None and isinstance(event, Final):
+            voice = feed.voices.between(event.start_sample, event.end_sample)
+        self._emit(Recognized(feed.name, event, checkpoint, rate_hz, captured_ns, feed.vad_prob, voice))
 
     def _emit_level(self, feed: Feed, level: Level) -> None:
         self._emit(Heard(feed.name, level))

@@ -31,6 +31,7 @@ from cosyd.runtime.ipc import (
     GpuReport,
     Heard,
     HotwordsChecked,
+    Located,
     Notice,
     Ready,
     RecognitionProgress,
@@ -184,10 +185,10 @@ class RecognitionSupervisor:
         elif isinstance(message, Removed | CloseExpected):
             if message in self._awaited:
                 self._awaited[message].set()
-        elif isinstance(message, Recognized | Heard | GapSeen | Drained):
+        elif isinstance(message, Recognized | Heard | Located | GapSeen | Drained):
             self._about_source(message)
 
-    def _about_source(self, message: Recognized | Heard | GapSeen | Drained) -> None:
+    def _about_source(self, message: Recognized | Heard | Located | GapSeen | Drained) -> None:
         record = self._board.records.get(message.source)
         if record is None:  # removed meanwhile
             return
@@ -195,6 +196,8 @@ class RecognitionSupervisor:
             self._recognised(record, message)
         elif isinstance(message, Heard):
             self._board.heard(message)
+        elif isinstance(message, Located):
+            self._board.located(message)
         elif isinstance(message, GapSeen):
             self._board.saw_gap(record, message)
         else:  # perhaps its ring was closed only to make room for one of another format

@@ -70,7 +70,7 @@ WIRE: list[tuple[AnyMessage, str, str]] = [
         "asr.final.mic",
         '{"type":"asr.final",' + HEAD + ',"utt":3,"text":"a \\"b\\"\\n","start":0.5,"end":1.0,'
         '"words":[{"w":"a","start":0.5,"end":0.75,"conf":0.9},{"w":"b","start":0.75,"end":1.0,"conf":null}],'
-        '"conf":0.5,"model":"","latency_ms":0.0,"reason":"silence","more":false}',
+        '"conf":0.5,"model":"","latency_ms":0.0,"reason":"silence","more":false,"direction":null}',
     ),
     (
         Vad(source="mic", event="start", utt=3, prob=0.75, **STAMPS),
@@ -86,7 +86,7 @@ WIRE: list[tuple[AnyMessage, str, str]] = [
     (
         Doa(source="mic", azimuth_deg=90.0, **STAMPS),
         "doa.mic",
-        '{"type":"doa",' + HEAD + ',"azimuth_deg":90.0,"elevation_deg":null,"conf":null}',
+        '{"type":"doa",' + HEAD + ',"azimuth_deg":90.0,"elevation_deg":null,"conf":null,"track":0,"zone":""}',
     ),
     (
         Wake(source="mic", word="computer", start=1.0, end=1.5, conf=0.5, **STAMPS),
