@@ -17,6 +17,9 @@ SPEED_OF_SOUND = 343.0  # m/s, in air of 20 °C
 CLOSEST_M = 0.001  # microphones nearer than this are one: no direction can be told from their difference
 FARTHEST_M = 2.0  # from the origin; sound crosses more than this in longer than a window of the analysis
 
+MOST_GAIN_DB = 40.0  # that a calibration makes up for; more is a broken channel
+MOST_DELAY_US = 5_000.0  # of a channel against another; more is another device
+
 Position = tuple[float, float, float]
 
 
@@ -117,3 +120,18 @@ def faults_of_channels(
     for channel in beyond:
         limit = f"they are 0 to {available - 1}" if available else "they count from 0"
         yield f"no channel {channel}: {limit}"
+
+
+def faults_of_calibration(
+    gains_db: Sequence[float] | None, delays_us: Sequence[float] | None, microphones: int
+) -> Iterator[tuple[str, str]]:
+    """Key and what is wrong with it."""
+    limits = (("gains_db", gains_db, MOST_GAIN_DB), ("delays_us", delays_us, MOST_DELAY_US))
+    for key, values, most in limits:
+        if values is None:
+            continue
+        if len(values) != microphones:
+            yield key, f"{len(values)} values for {microphones} microphones; there must be one for each"
+        for index, value in enumerate(values):
+            if not abs(value) <= most:
+                yield key, f"microphone {index}: {value:g} is beyond {most:g} either way"

@@ -97,6 +97,8 @@ def _array(index: int, source: SourceConfig, array: ArrayConfig) -> Iterator[Fin
     channels, references = arrays.channels_of(array)
     for what in arrays.faults_of_channels(channels, references, len(positions), source.channels):
         yield finding(what, "channels", "reference_channels", "geometry")
+    for key, what in arrays.faults_of_calibration(array.gains_db, array.delays_us, len(positions)):
+        yield finding(what, key)
     names = [zone.name for zone in array.zones]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield finding(f"a second zone named {name!r}", "zones")

@@ -103,3 +103,12 @@ def test_geometry_and_positions_exclude_each_other(tmp_path: Path) -> None:
 def test_zones_have_names_of_their_own(tmp_path: Path) -> None:
     zones = "      geometry: square-4\n      zones: [{name: tv}, {name: tv, listen: false}]\n"
     assert problems(tmp_path, zones) == [":6: sources.mic.array.zones: a second zone named 'tv'"]
+
+
+def test_a_calibration_has_a_value_for_each_microphone(tmp_path: Path) -> None:
+    text = "      geometry: square-4\n      gains_db: [0, 1]\n      delays_us: [0, 0, 9000, .nan]\n"
+    assert problems(tmp_path, text) == [
+        ":6: sources.mic.array.gains_db: 2 values for 4 microphones; there must be one for each",
+        ":7: sources.mic.array.delays_us: microphone 2: 9000 is beyond 5000 either way",
+        ":7: sources.mic.array.delays_us: microphone 3: nan is beyond 5000 either way",
+    ]
