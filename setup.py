@@ -37,7 +37,7 @@ BEAM = Extension(
     ],
     depends=["cosyd/asr/decoders/beam_core.h"],
     define_macros=[("Py_LIMITED_API", "0x030A0000"), ("_GNU_SOURCE", None)],
-    extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra"],
+    extra_compile_args=["-std=c11", "-O3", "-fno-math-errno", "-Wall", "-Wextra"],
     py_limited_api=True,
 )
 
