@@ -3,6 +3,7 @@
 # make test               set everything up, run all tests
 # make lint               formatting, ruff, mypy
 # make bench              measure: writes docs/benchmarks (QUICK=1: short, writes nothing)
+# make wheel              a package in dist/ with the GPU kernels compiled for all GPUs (needs nvcc, takes minutes)
 # make install            into /opt/cosyd, with the systemd unit (DESTDIR=, PREFIX=: see packaging/install.sh)
 # make clean              remove what make made; the models stay
 #
@@ -21,7 +22,7 @@ BENCHES := ring frontend asr e2e
 MAKEFLAGS += --no-print-directory
 export PYTHON
 
-.PHONY: demo test lint bench install clean
+.PHONY: demo test lint bench wheel install clean
 
 demo: .venv/.run
 	@$(BIN)/cosyd models pull
@@ -39,6 +40,9 @@ lint: .venv/.lint
 bench: .venv/.test
 	@$(BIN)/cosyd models pull
 	@for bench in $(BENCHES); do $(BIN)/cosyd bench $$bench $(if $(QUICK),--quick) || exit; done
+
+wheel: .venv/.run
+	@COSYD_FATBINS=all $(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
 
 install:
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" packaging/install.sh
