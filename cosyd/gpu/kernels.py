@@ -27,6 +27,7 @@ log = logging.getLogger("cosyd.gpu")
 
 NAMES = ("slots", "resample", "stats", "dtln", "vad", "fbank")
 ARCHITECTURES = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120)  # 87 is Jetson Orin, 110 Jetson Thor (CUDA 13)
+ALL = "all"  # label of fatbins for all of these, with PTX for later ones
 COMPILE_TIMEOUT_S = 600  # the largest file takes 12 s on one core for one architecture
 
 _OPTIONS = (f"-DCOSYD_HOP={FRAME.hop}", f"-DCOSYD_WINDOW={FRAME.window}", "-std=c++17")
@@ -85,7 +86,7 @@ def build_fatbins(folder: Path = _PACKAGED, architectures: Sequence[int] = ARCHI
     folder.mkdir(parents=True, exist_ok=True)
 
     def build(name: str) -> Path:
-        path = folder / _packaged(name).name
+        path = folder / f"{name}-{source_key(name)[:16]}-{_label(architectures)}.fatbin"
         _run_compiler(fatbin_command(nvcc, name, path, architectures), f"{name}.cu")
         return path
 
@@ -116,7 +117,7 @@ def origin(arch: int, cache: Path) -> str:
     """Where the machine code for ``arch`` will come from, in words; empty when there is no way to have it."""
     missing = [name for name in NAMES if _found(name, arch, cache) is None]
     if not missing:
-        return "in the package" if _packaged(NAMES[0]).is_file() else f"compiled before, in {cache}"
+        return "in the package" if _packaged(NAMES[0], arch) else f"compiled before, in {cache}"
     if nvcc := find_nvcc():
         return f"compiled by {nvcc} at the first start"
     return "compiled by NVRTC at the first start" if has_nvrtc() else ""
@@ -139,8 +140,18 @@ def machine_code(name: str, arch: int, cache: Path) -> bytes:
     return code
 
 
-def _packaged(name: str) -> Path:
-    return _PACKAGED / f"{name}-{source_key(name)[:16]}.fatbin"
+def _label(architectures: Sequence[int]) -> str:
+    """What a fatbin is for, as part of its name."""
+    return ALL if set(architectures) >= set(ARCHITECTURES) else ".".join(f"sm_{a}" for a in architectures)
+
+
+def _packaged(name: str, arch: int) -> Path | None:
+    """The fatbin that came with the package, if it is of these sources and for this architecture."""
+    for path in sorted(_PACKAGED.glob(f"{name}-{source_key(name)[:16]}-*.fatbin")):
+        label = path.stem.rsplit("-", 1)[1]
+        if label == ALL or f"sm_{arch}" in label.split("."):
+            return path
+    return None
 
 
 def _cached(name: str, arch: int, cache: Path) -> Path:
@@ -149,8 +160,8 @@ def _cached(name: str, arch: int, cache: Path) -> Path:
 
 def _found(name: str, arch: int, cache: Path) -> Path | None:
     """The file with the machine code, if there is one that is not empty."""
-    places = _packaged(name), _cached(name, arch, cache)
-    return next((path for path in places if path.is_file() and path.stat().st_size), None)
+    places = _packaged(name, arch), _cached(name, arch, cache)
+    return next((path for path in places if path and path.is_file() and path.stat().st_size), None)
 
 
 def _compile(name: str, arch: int) -> bytes:

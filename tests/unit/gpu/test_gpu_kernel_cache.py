@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,65 @@ def test_packaged_machine_code_comes_first(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(kernels, "find_nvcc", lambda: None)
     code = kernels.machine_code("vad", 87, tmp_path / "cache")
     assert b"-fatbin" in code and b"compute_75,code=sm_75" in code
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_fatbin_for_other_gpus_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = kernels.build_fatbins(tmp_path / "fatbin", (86, 87))
+    assert all(path.name.endswith("-sm_86.sm_87.fatbin") for path in made)
+    monkeypatch.setattr(kernels, "_PACKAGED", tmp_path / "fatbin")
+    cache = tmp_path / "cache"
+    assert b"-fatbin" in kernels.machine_code("vad", 87, cache)
+    assert kernels.origin(87, cache) == "in the package"
+    assert b"-arch=sm_90" in kernels.machine_code("vad", 90, cache)
+    assert kernels.origin(90, cache).startswith("compiled by ")
+
+
+def test_all_that_is_missing_is_compiled_at_once_and_said(
+    compiler: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "cosyd.gpu")
+    cache = tmp_path / "cache"
+    kernels.machine_code("vad", 90, cache)
+    missing = [name for name in kernels.NAMES if name != "vad"]
+    assert kernels.prepare(90, cache) == missing
+    assert compiler.read_text().count("called") == len(kernels.NAMES)
+    first, last = (record.getMessage() for record in caplog.records)
+    assert first.startswith("compiling 5 kernel files for sm_90 with ") and "once" in first
+    assert f"kept in {cache}" in last
+    assert kernels.prepare(90, cache) == []
+    assert kernels.origin(90, cache) == f"compiled before, in {cache}"
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "cosyd.gpu")
+    cache = tmp_path / "cache"
+    cache.write_text("not a folder")
+    kernels.prepare(90, cache)
+    assert "cannot be written: the next start compiles again" in caplog.records[-1].getMessage()
+
+
+def test_without_code_and_compiler_there_is_no_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "find_nvcc", lambda: None)
+    monkeypatch.setattr(kernels, "has_nvrtc", lambda: False)
+    assert kernels.origin(90, tmp_path) == ""
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_package_has_machine_code_where_it_is_asked_for(tmp_path: Path) -> None:
+    root = Path(__file__).parents[3]
+    for wanted, count in (("87 90", len(kernels.NAMES)), ("", 0)):
+        built = tmp_path / f"built{count}"
+        subprocess.run(
+            [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(built)],
+            cwd=root, env={**os.environ, "COSYD_FATBINS": wanted}, check=True, capture_output=True,
+        )  # fmt: skip
+        assert len(list((built / "cosyd/gpu/fatbin").glob("*-sm_87.sm_90.fatbin"))) == count
+        assert (built / "cosyd/gpu/cuda/dtln.cu").is_file()
 
 
 def test_the_package_ships_the_sources() -> None:
