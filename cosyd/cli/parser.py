@@ -276,7 +276,10 @@ def _add_bench(commands: Commands[Parser]) -> None:
     bench.add_argument("what", choices=("ring", "frontend", "asr", "e2e", "gpu", "signals"))
     bench.add_argument("--quick", action="store_true", help="a shorter run with less exact figures")
     bench.add_argument(
-        "--memory-csv", metavar="FILE", type=Path, help="gpu: memory and load over time, with a chart beside it"
+        "--memory-csv",
+        metavar="FILE",
+        type=Path,
+        help="gpu: memory and load over time, with a chart beside it",
     )
     _json(bench)
 
