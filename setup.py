@@ -1,7 +1,7 @@
 """Builds the C extensions and, for a package, the GPU kernels' machine code; the rest is in pyproject.toml.
 
-COSYD_FATBINS says for which GPUs: `all`, or architectures such as `87 90`. Without it the kernels are compiled
-where they first run, which takes some 20 s once.
+COSYD_FATBINS says for which GPUs: `all`, or architectures such as `87 90`. Without it the kernels are
+compiled where they first run, which takes some 20 s once.
 """
 
 import os
