@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from cosyd.bench.gpu_blocks import METHOD as BLOCKS
 from cosyd.bench.gpu_measure import HOP_MS, measure
 from cosyd.bench.report import Report, number
 
@@ -20,7 +21,7 @@ METHOD = (
     "hop), Kaldi log-mel. 'Host' is what filling the page-locked buffer takes (eight threads from 2,048 "
     "streams on), 'sustained' the interval between hops when the host fills one while the device works "
     "on the other. PyTorch runs the same networks eagerly in FP32 (TF32 off) with inputs on the device, "
-    "without copies, resampling, statistics and features: the comparison favours it."
+    "without copies, resampling, statistics and features: the comparison favours it. " + BLOCKS
 )
 
 
@@ -97,6 +98,18 @@ def _tables(report: Report, found: dict[str, Any]) -> None:
         title = f"Kernels of a step, {entry['streams']:,} streams, {entry['mode']}"
         title += " (µs by events; statistics and VAD run beside the others)"
         report.table(title, ("kernel", "µs"), [(name, number(us)) for name, us in entry["us"].items()])
+    head = ("streams", "frames", "opened in, s", "first", "P50", "P99", "max")
+    rows = [
+        (
+            str(r["streams"]),
+            r["frames"],
+            number(r["opening_s"]),
+            number(r["first_us"]),
+            *(number(r["us"][p]) for p in ("p50", "p99", "max")),
+        )
+        for r in found.get("blocks", [])
+    ]
+    report.table("A block of 32 ms from a ring, as the daemon runs it (µs)", head, rows)
     report.table("Other implementations", ("what", "batch", "per hop, µs"), _others(found))
     if ceilings := found.get("ceilings"):
         report.table("What the chip reaches", ("what", ""), [(k, number(v)) for k, v in ceilings[0].items()])

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from cosyd.bench.gpu_blocks import blocks
 from cosyd.bench.gpu_memory import MemorySampler
 from cosyd.bench.gpu_runner import SPEC, Runner, Values, percentiles, timed
 from cosyd.errors import GpuError
@@ -232,6 +233,9 @@ def measure(
         for batch in (1, 64):
             note("cpu", bench.cpu(batch))
         _compare(bench, note)
+    for streams in (1, 8):
+        for lent in (False, True):
+            note("blocks", blocks(models, cache, lent, 300 if quick else 3_000, streams))
     return report
 
 
