@@ -2,7 +2,7 @@
  * cosyd.asr.decoders._beam: the core of the beam searches for Python, in the limited API of 3.10.
  *
  * Arrays come as addresses in one table of int64, which native.py lays out like the structs of beam_core.h and
- * keeps alive; both functions work without the interpreter's lock.
+ * keeps alive; all functions work without the interpreter's lock.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -22,16 +22,40 @@ static void *address(long long number)
     return (void *)(intptr_t)number;
 }
 
-static PyObject *py_transducer_step(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_transducer_pack(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    long long table, live, count, frame, logits, scratch;
-    float penalty, temperature;
-    if (!PyArg_ParseTuple(args, "LLLLLffL:transducer_step", &table, &live, &count, &frame, &logits, &penalty,
-                          &temperature, &scratch))
+    long long table, live, count, frame, encoder_out, frames, encoded, to_encoder, to_decoder, packed;
+    if (!PyArg_ParseTuple(args, "LLLLLLLLL:transducer_pack", &table, &live, &count, &frame, &encoder_out,
+                          &frames, &encoded, &to_encoder, &to_decoder))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    transducer_step(address(table), address(live), count, frame, address(logits), penalty, temperature,
-                    address(scratch));
+    packed = transducer_pack(address(table), address(live), count, frame, address(encoder_out), frames, encoded,
+                             address(to_encoder), address(to_decoder));
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLongLong(packed);
+}
+
+static PyObject *py_transducer_step(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    long long table, live, count, frame, logits, scratch, fresh, found;
+    float penalty, temperature;
+    if (!PyArg_ParseTuple(args, "LLLLLffLL:transducer_step", &table, &live, &count, &frame, &logits, &penalty,
+                          &temperature, &scratch, &fresh))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    found = transducer_step(address(table), address(live), count, frame, address(logits), penalty, temperature,
+                            address(scratch), address(fresh));
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLongLong(found);
+}
+
+static PyObject *py_unwind(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    long long notes, frames, rows, width, events, counts, origins;
+    if (!PyArg_ParseTuple(args, "LLLLLLL:unwind", &notes, &frames, &rows, &width, &events, &counts, &origins))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    beam_unwind(address(notes), frames, rows, width, address(events), address(counts), address(origins));
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -49,6 +73,8 @@ static PyObject *py_ctc_chunk(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyMethodDef methods[] = {
+    {"transducer_pack", py_transducer_pack, METH_VARARGS, NULL},
+    {"unwind", py_unwind, METH_VARARGS, NULL},
     {"transducer_step", py_transducer_step, METH_VARARGS, NULL},
     {"ctc_chunk", py_ctc_chunk, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

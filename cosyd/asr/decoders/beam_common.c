@@ -107,3 +107,25 @@ int64_t beam_top(const float *values, int64_t n, int64_t k, int64_t skip, int64_
     }
     return have;
 }
+
+void beam_unwind(const struct beam_note *notes, int64_t frames, int64_t rows, int64_t width,
+                 struct beam_note *events, int64_t *counts, int64_t *origins)
+{
+    int64_t all = rows * width;
+    for (int64_t i = 0; i < all; i++) {
+        int64_t place = i % width, first = i - place, found = 0;
+        for (int64_t frame = frames - 1; frame >= 0; frame--) {
+            const struct beam_note *note = notes + frame * all + first + place;
+            if (note->emitted)
+                events[i * frames + found++] = *note;
+            place = note->parent;
+        }
+        for (int64_t a = i * frames, b = a + found - 1; a < b; a++, b--) {
+            struct beam_note swapped = events[a];
+            events[a] = events[b];
+            events[b] = swapped;
+        }
+        counts[i] = found;
+        origins[i] = place;
+    }
+}

@@ -79,11 +79,20 @@ int64_t beam_graph_step(const struct beam_graph *graph, int64_t state, int64_t t
 int64_t beam_top(const float *values, int64_t n, int64_t k, int64_t skip, int64_t *found);
 
 /*
- * Frame `frame` of the chunk in the `count` rows `live`. `logits`: of their hypotheses in order.
- * `scratch`: room for a row of decoder_out and for one of contexts.
+ * What the joiner is to see of frame `frame` in the `count` rows `live`: a row for each hypothesis, of
+ * `encoder_out` [rows, frames, encoded] and of its decoder_out. Returns how many there are.
  */
-void transducer_step(const struct transducer_beams *beams, const int64_t *live, int64_t count, int64_t frame,
-                     const float *logits, float penalty, float temperature, void *scratch);
+int64_t transducer_pack(const struct transducer_beams *beams, const int64_t *live, int64_t count, int64_t frame,
+                        const float *encoder_out, int64_t frames, int64_t encoded, float *to_encoder,
+                        float *to_decoder);
+
+/*
+ * Frame `frame` of the chunk in the `count` rows `live`. `logits`: of their hypotheses in order.
+ * `scratch`: room for a row of decoder_out and for one of contexts. Returns how many places have a new context,
+ * and in `fresh` which, counted through all rows.
+ */
+int64_t transducer_step(const struct transducer_beams *beams, const int64_t *live, int64_t count, int64_t frame,
+                     const float *logits, float penalty, float temperature, void *scratch, int64_t *fresh);
 
 /*
  * Frames `begin` to `end` of a chunk: `scores` [rows, frames, vocabulary], of which row i has `counts[i]`.
@@ -91,5 +100,12 @@ void transducer_step(const struct transducer_beams *beams, const int64_t *live, 
  */
 void ctc_chunk(const struct ctc_beams *beams, const float *scores, int64_t frames, const int64_t *counts,
                int64_t begin, int64_t end, double skip);
+
+/*
+ * What each place has emitted in the chunk: `events` [rows, width, frames], the first `counts` [rows, width] of
+ * each, first to last, and `origins` [rows, width], the place before the chunk that it comes from.
+ */
+void beam_unwind(const struct beam_note *notes, int64_t frames, int64_t rows, int64_t width,
+                 struct beam_note *events, int64_t *counts, int64_t *origins);
 
 #endif

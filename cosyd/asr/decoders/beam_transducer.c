@@ -123,9 +123,34 @@ static int64_t step_row(const struct transducer_beams *b, int64_t row, int64_t f
     return hypotheses;
 }
 
-void transducer_step(const struct transducer_beams *b, const int64_t *live, int64_t count, int64_t frame,
-                     const float *logits, float penalty, float temperature, void *scratch)
+int64_t transducer_pack(const struct transducer_beams *b, const int64_t *live, int64_t count, int64_t frame,
+                        const float *encoder_out, int64_t frames, int64_t encoded, float *to_encoder,
+                        float *to_decoder)
 {
+    int64_t packed = 0;
     for (int64_t r = 0; r < count; r++)
+        for (int64_t i = 0; i < b->width; i++) {
+            int64_t at = live[r] * b->width + i;
+            if (!isfinite(b->hypotheses[at].score))
+                continue;
+            memcpy(to_encoder + packed * encoded, encoder_out + (live[r] * frames + frame) * encoded,
+                   (size_t)encoded * sizeof(float));
+            memcpy(to_decoder + packed * b->joined, b->decoder_out + at * b->joined,
+                   (size_t)b->joined * sizeof(float));
+            packed++;
+        }
+    return packed;
+}
+
+int64_t transducer_step(const struct transducer_beams *b, const int64_t *live, int64_t count, int64_t frame,
+                        const float *logits, float penalty, float temperature, void *scratch, int64_t *fresh)
+{
+    int64_t found = 0;
+    for (int64_t r = 0; r < count; r++) {
         logits += b->vocabulary * step_row(b, live[r], frame, logits, penalty, temperature, scratch);
+        for (int64_t i = 0; i < b->width; i++)
+            if (b->hypotheses[live[r] * b->width + i].fresh)
+                fresh[found++] = live[r] * b->width + i;
+    }
+    return found;
 }

@@ -1,7 +1,7 @@
 """What the hypotheses of a beam search have emitted: shared beginnings, grown once a chunk.
 
 Within a chunk the search notes, frame by frame, which place each hypothesis comes from and what it emitted
-there. After the chunk the notes are followed backwards once, and each hypothesis's tokens are appended to
+there. After the chunk the notes are followed back once, and each hypothesis's tokens are appended to
 those of the hypothesis that it came from. A history is a chain of cells from the newest token back;
 hypotheses with a common past share its cells, and what nobody continues is freed.
 """
@@ -14,7 +14,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from cosyd.asr.decoders.hypothesis import Hypothesis
-from cosyd.asr.decoders.native import Records
+from cosyd.asr.decoders.native import Records, unwind
+
+_EVENT = ["token", "frame", "log_prob", "boost"]  # of a note, in the order of a cell
 
 
 class Cell(NamedTuple):
@@ -41,21 +43,15 @@ def cells_of(history: History) -> list[Cell]:
 
 def grow(histories: Sequence[Sequence[History]], notes: Records) -> list[list[History]]:
     """The histories [rows][width] after a chunk from those before it; ``notes`` [frames, rows, width]."""
-    _, rows, width = notes.shape
-    place = np.broadcast_to(np.arange(width), (rows, width))
-    row = np.arange(rows)[:, None]
-    found: list[list[tuple[int, int, float, float]]] = [[] for _ in range(rows * width)]
-    for note in notes[::-1]:
-        here = note[row, place]
-        at = np.flatnonzero(here["emitted"])
-        events = here.reshape(-1)[at][["token", "frame", "log_prob", "boost"]].tolist()
-        for slot, event in zip(at.tolist(), events, strict=True):
-            found[slot].append(event)
-        place = here["parent"]
-    return [
-        [_chain(histories[i][j], found[i * width + k]) for k, j in enumerate(origins)]
-        for i, origins in enumerate(place.tolist())
+    origins, counts, events = unwind(notes)
+    grown = [
+        [before[origin] for origin in row] for before, row in zip(histories, origins.tolist(), strict=True)
     ]
+    real = np.arange(events.shape[2]) < counts[:, :, None]
+    rows, places, _ = np.nonzero(real)
+    for row, place, event in zip(rows.tolist(), places.tolist(), events[real][_EVENT].tolist(), strict=True):
+        grown[row][place] = Cell(grown[row][place], *event)
+    return grown
 
 
 def hypothesis_of(cells: Sequence[Cell], score: float, blanks: int, *, boosted: bool) -> Hypothesis:
@@ -68,9 +64,3 @@ def hypothesis_of(cells: Sequence[Cell], score: float, blanks: int, *, boosted: 
         blanks,
         tuple(cell.boost for cell in cells) if boosted else (),
     )
-
-
-def _chain(history: History, events: list[tuple[int, int, float, float]]) -> History:
-    for event in reversed(events):
-        history = Cell(history, *event)
-    return history

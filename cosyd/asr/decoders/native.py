@@ -75,7 +75,8 @@ class TransducerCore(_Core):
     """One chunk of ``rows`` streams with ``width`` places each.
 
     ``hypotheses`` [rows, width], ``contexts`` int64 [rows, width, context_size] and ``decoder_out`` float32
-    [rows, width, joined] change in place; ``notes`` [frames, rows, width] is filled; ``seen`` int64 [rows].
+    [rows, width, joined] change in place; ``notes`` [frames, rows, width] is filled; ``seen`` int64 [rows];
+    ``encoder_out`` float32 [rows, frames, E].
     """
 
     def __init__(
@@ -86,24 +87,62 @@ class TransducerCore(_Core):
         graphs: Ints,
         notes: Records,
         seen: Ints,
+        encoder_out: Floats,
         *,
         beam: int,
         vocabulary: int,
         unk: int | None,
     ) -> None:
-        rows, width = hypotheses.shape
-        sizes = (rows, width, beam, contexts.shape[2], decoder_out.shape[2], vocabulary)
+        rows, width, joined = decoder_out.shape
+        sizes = (rows, width, beam, contexts.shape[2], joined, vocabulary)
         arrays = (hypotheses, contexts, decoder_out, graphs, notes, seen)
         super().__init__(*sizes, -1 if unk is None else unk, *arrays)
-        self._scratch = np.empty(width * max(contexts.shape[2] * 8, decoder_out.shape[2] * 4), np.uint8)
+        self._encoder_out = np.ascontiguousarray(encoder_out, np.float32)
+        self._vocabulary, self._packed = vocabulary, 0
+        self._encoder_at = self._encoder_out.ctypes.data
+        self._to_encoder = np.empty((rows * width, encoder_out.shape[2]), np.float32)
+        self._to_decoder = np.empty((rows * width, joined), np.float32)
+        self._scratch = np.empty(width * max(contexts.shape[2] * 8, joined * 4), np.uint8)
+        self._fresh = np.empty(rows * width, np.int64)
+        buffers = (self._to_encoder, self._to_decoder, self._scratch, self._fresh)
+        self._at_encoder, self._at_decoder, self._at_scratch, self._at_fresh = (
+            buffer.ctypes.data for buffer in buffers
+        )
 
-    def step(self, rows: Ints, frame: int, logits: Floats, penalty: float, temperature: float) -> None:
-        """Frame ``frame`` of ``rows`` int64 [n]; ``logits`` [hypotheses of these in order, vocabulary]."""
-        logits = np.ascontiguousarray(logits, np.float32)
-        _beam.transducer_step(
-            self._at, rows.ctypes.data, len(rows), frame, logits.ctypes.data, penalty, temperature,
-            self._scratch.ctypes.data,
+    def pack(self, rows: Ints, frame: int) -> tuple[Floats, Floats]:
+        """What the joiner is to see of ``frame`` in ``rows`` int64 [n]: [h, E] and [h, joined], one each for
+        the hypotheses in order. Valid until the next call."""
+        _, frames, encoded = self._encoder_out.shape
+        self._packed = _beam.transducer_pack(
+            self._at, rows.ctypes.data, len(rows), frame, self._encoder_at, frames, encoded,
+            self._at_encoder, self._at_decoder,
         )  # fmt: skip
+        return self._to_encoder[: self._packed], self._to_decoder[: self._packed]
+
+    def step(self, rows: Ints, frame: int, logits: Floats, penalty: float, temperature: float) -> Ints:
+        """What follows from ``logits`` [h, vocabulary]. Returns the places with new contexts, counted through
+        all rows; valid until the next call."""
+        logits = np.ascontiguousarray(logits, np.float32)
+        if logits.size != self._packed * self._vocabulary:
+            raise ValueError(
+                f"logits of shape {logits.shape} for {self._packed} of {self._vocabulary} tokens"
+            )
+        found = _beam.transducer_step(
+            self._at, rows.ctypes.data, len(rows), frame, logits.ctypes.data, penalty, temperature,
+            self._at_scratch, self._at_fresh,
+        )  # fmt: skip
+        return self._fresh[:found]
+
+
+def unwind(notes: Records) -> tuple[Ints, Ints, Records]:
+    """Of a chunk's notes [frames, rows, width]: for each place (which one it comes from, how many tokens it
+    has emitted, these [rows, width, frames])."""
+    frames, rows, width = notes.shape
+    events = np.empty((rows, width, frames), NOTE)
+    counts, origins = np.empty((rows, width), np.int64), np.empty((rows, width), np.int64)
+    arrays = (array.ctypes.data for array in (events, counts, origins))
+    _beam.unwind(notes.ctypes.data, frames, rows, width, *arrays)
+    return origins, counts, events
 
 
 class CtcCore(_Core):

@@ -17,6 +17,7 @@ class TransducerNetworks(Protocol):
     """Batches of any size. ``unk``: id of the unknown word, which is never emitted; None without one."""
 
     context_size: int
+    vocabulary: int
     unk: int | None
 
     def run_decoder(self, contexts: Ints) -> Floats:

@@ -103,42 +103,36 @@ class TransducerBeam:
         decoder_out[alive] = outs
         graphs = graph_table([state.graph for state in states])
         seen = np.array([state.frames_seen for state in states], np.int64)
-        core = None
+        core = TransducerCore(
+            hypotheses, contexts, decoder_out, graphs, notes, seen, scores,
+            beam=self._beam, vocabulary=self._networks.vocabulary, unk=self._networks.unk,
+        )  # fmt: skip
         for frame in range(frames):
             rows = np.flatnonzero(counts > frame)
-            owner, place = np.nonzero(np.isfinite(hypotheses["score"][rows]))
-            logits = self._networks.run_joiner(scores[rows[owner], frame], decoder_out[rows[owner], place])
-            logits = logits.reshape(len(owner), -1)
-            if core is None:
-                core = TransducerCore(
-                    hypotheses, contexts, decoder_out, graphs, notes, seen,
-                    beam=self._beam, vocabulary=logits.shape[1], unk=self._networks.unk,
-                )  # fmt: skip
-            core.step(rows, frame, logits, self._penalty, self._temperature)
-            self._renew(rows, notes[frame], hypotheses, contexts, decoder_out, lm)
+            logits = self._networks.run_joiner(*core.pack(rows, frame))
+            fresh = core.step(rows, frame, logits, self._penalty, self._temperature)
+            if len(fresh):
+                places = decoder_out.reshape(-1, decoder_out.shape[2])
+                places[fresh] = self._decoder.run(contexts.reshape(-1, contexts.shape[2])[fresh])
+            if self._lm is not None:
+                self._ask(self._lm, rows, np.divmod(fresh, lm.shape[1]), hypotheses, notes[frame], lm)
         histories = grow([state.histories for state in states], notes)
         for i, state in enumerate(states):
             state.hypotheses, state.contexts, state.lm = hypotheses[i], contexts[i], lm[i]
             state.histories = histories[i]
             state.frames_seen += int(counts[i])
 
-    def _renew(
+    def _ask(
         self,
+        model: LanguageModel,
         rows: Ints,
-        note: Records,
+        fresh: tuple[Ints, Ints],
         hypotheses: Records,
-        contexts: Ints,
-        decoder_out: Floats,
+        note: Records,
         lm: LmStates,
     ) -> None:
-        """What new tokens mean to the decoder and the language model."""
-        owner, place = np.nonzero(hypotheses["fresh"][rows])
-        fresh = (rows[owner], place)
-        if len(owner):
-            decoder_out[fresh] = self._decoder.run(contexts[fresh])
-        if self._lm is not None:
-            lm[rows] = np.take_along_axis(lm[rows], note["parent"][rows], axis=1)
-            hypotheses["score"][fresh] += step_fresh(self._lm, lm, fresh, note["token"][fresh])
+        lm[rows] = np.take_along_axis(lm[rows], note["parent"][rows], axis=1)
+        hypotheses["score"][fresh] += step_fresh(model, lm, fresh, note["token"][fresh])
 
     def n_best(self, state: TransducerBeamState, n: int = 1, *, final: bool = False) -> list[Hypothesis]:
         totals = state.hypotheses["score"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_decoders import PhraseWalk
 
@@ -24,6 +24,7 @@ def walk(graph: ContextGraph, tokens: list[int]) -> tuple[list[float], int]:
     return boosts, int(states[0])
 
 
+@settings(max_examples=50, deadline=None)
 @given(PHRASES, st.data(), st.lists(st.integers(0, 6), max_size=30), st.booleans())
 def test_steps_are_those_of_the_definition(
     phrases: list[tuple[int, ...]], data: st.DataObject, said: list[int], strict: bool
@@ -40,6 +41,7 @@ def test_steps_are_those_of_the_definition(
     assert graph.finalize(np.array([state]))[0] == pytest.approx(-plain.worth[at], abs=1e-5)
 
 
+@settings(max_examples=50, deadline=None)
 @given(PHRASES, st.lists(st.integers(0, 6), max_size=20))
 def test_an_unfinished_phrase_costs_and_earns_nothing(
     phrases: list[tuple[int, ...]], said: list[int]
@@ -52,6 +54,7 @@ def test_an_unfinished_phrase_costs_and_earns_nothing(
     assert (total > 1e-4) if whole else total == pytest.approx(0, abs=1e-5)
 
 
+@settings(max_examples=50, deadline=None)
 @given(PHRASES, st.lists(st.integers(0, 6), max_size=12), st.integers(3, 9))
 def test_bias_is_the_step_of_every_token(
     phrases: list[tuple[int, ...]], said: list[int], vocabulary: int

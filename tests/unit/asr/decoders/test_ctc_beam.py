@@ -49,7 +49,7 @@ def decode_whole(decoder: CtcBeam, scores: np.ndarray, graph: ContextGraph | Non
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.integers(2, 4))
-@settings(max_examples=40)
+@settings(max_examples=25, deadline=None)
 def test_all_scores_are_those_of_all_alignments(seed: int, frames: int, vocabulary: int) -> None:
     scores = random_scores(seed, frames, vocabulary)
     expected = sum_of_alignments(scores)

@@ -144,6 +144,7 @@ class Networks:
 
     folder: Path
     context_size: int = 2
+    vocabulary: int = 40
     unk: int | None = UNK
 
     def __post_init__(self) -> None:
