@@ -39,6 +39,7 @@ def build_parser() -> Parser:
     _add_pipeline(commands)
     _add_audio(commands)
     _add_record(commands)
+    _add_array(commands)
     _add_doctor(commands)
     _add_config(commands)
     _add_models(commands)
@@ -184,6 +185,30 @@ def _add_record(commands: Commands[Parser]) -> None:
     _source(_configuration(record))
 
 
+def _add_array(commands: Commands[Parser]) -> None:
+    actions = _group(commands, "array", "look after a microphone array")
+    calibrate = _command(
+        actions,
+        "calibrate",
+        "measure gains and delays of the microphones, and keep them in the configuration",
+        "array_calibrate",
+        "Listen to the noise of the room (nobody speaks), or with --from to a few sharp claps, and write the "
+        "gains and delays of the microphones to a file in conf.d. Other files stay as they are.",
+    )
+    calibrate.add_argument(
+        "--from",
+        dest="azimuth",
+        type=_degrees,
+        metavar="DEG",
+        help="claps, 1 to 3 m away in this direction of the room, instead of the room's noise",
+    )
+    calibrate.add_argument("--seconds", type=_positive, default=10.0, metavar="S", help="default 10")
+    calibrate.add_argument("--file", metavar="RECORDING", help="use this recording instead of the device")
+    calibrate.add_argument("--out", type=Path, metavar="FILE", help="write here instead of conf.d")
+    calibrate.add_argument("--dry-run", action="store_true", help="only show it")
+    _json(_source(_configuration(calibrate)))
+
+
 def _add_doctor(commands: Commands[Parser]) -> None:
     doctor = _command(
         commands,
@@ -291,6 +316,16 @@ def _positive(text: str) -> float:
         value = 0.0
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
+    return value
+
+
+def _degrees(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 1e9
+    if not -360 <= value <= 360:
+        raise argparse.ArgumentTypeError(f"must be degrees, -360 to 360, not {text!r}")
     return value
 
 

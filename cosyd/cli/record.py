@@ -10,14 +10,11 @@ from pathlib import Path
 
 from cosyd.cli.common import note
 from cosyd.cli.settings import load_config, pick_source
-from cosyd.cli.tap import Tap
+from cosyd.cli.sources import open_source, played
 from cosyd.config.load import Loaded
-from cosyd.config.paths import ring_path
 from cosyd.config.schema import SourceConfig
-from cosyd.errors import RingNotFound
 from cosyd.models.store import ModelStore
 from cosyd.ring import RingReader
-from cosyd.runtime.offline import Player
 from cosyd.runtime.recording import (
     HEARD,
     Piece,
@@ -38,11 +35,11 @@ def run(args: Namespace) -> int:
     loaded = load_config(args)
     source = pick_source(loaded.config, args.source)
     if args.file:
-        source = _played(source, args.file)
+        source = played(source, args.file)
     path = args.out or Path(f"{source.name}-{args.tap}-{time.strftime('%Y%m%d-%H%M%S')}.wav")
     code = 0
     with ExitStack() as stack:
-        reader, whence = _open(stack, loaded, source, of_file=bool(args.file))
+        reader, whence = open_source(stack, loaded, source, of_file=bool(args.file))
         spec = reader.spec if args.tap == "raw" else HEARD
         recorder = stack.enter_context(Recorder(path, spec, about(source, args.tap, reader)))
         note(f"recording {args.tap} of {whence} to {path}; Ctrl-C ends it")
@@ -55,28 +52,6 @@ def run(args: Namespace) -> int:
         recorder.close()
         note(f"{path}: {recorder.seconds:.1f} s from sample {recorder.first or 0} on, {spec}")
     return code
-
-
-def _played(source: SourceConfig, file: str) -> SourceConfig:
-    """The source as it would be if its device had delivered this recording, as fast as it can be read."""
-    taken = {"type": "file", "path": file, "device": None, "realtime": False, "loop": False}
-    return source.model_copy(update={**taken, "rate_hz": None, "channels": None, "format": "auto"})
-
-
-def _open(stack: ExitStack, loaded: Loaded, source: SourceConfig, *, of_file: bool) -> tuple[RingReader, str]:
-    """A reader of the source: beside the daemon where it runs, else of our own capture."""
-    if of_file:
-        player = stack.enter_context(Player(source))
-        player.opened()
-        reader = stack.enter_context(RingReader.attach(player.ring_path, position=0))
-        player.go()
-        return reader, f"{source.path}"
-    try:
-        reader = RingReader.attach(ring_path(loaded.paths, source.name))
-        return stack.enter_context(reader), f"{source.name}, beside the daemon"
-    except RingNotFound:
-        tap = stack.enter_context(Tap(source, 0))
-        return stack.enter_context(tap.reader()), source.name
 
 
 def _pieces(

@@ -211,7 +211,7 @@ def source_for(tap: str, source: SourceConfig) -> SourceConfig:
 
 def open_slot(front_end: StreamFrontEnd, spec: AudioSpec, source: SourceConfig) -> int:
     """A place in the front end for this source."""
-    return front_end.open(spec, source.channel_map, source.mix)
+    return front_end.open(spec, source.channel_map, source.mix, source.array)
 
 
 def about(source: SourceConfig, tap: str, reader: RingReader) -> dict[str, object]:
