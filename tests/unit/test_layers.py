@@ -61,6 +61,7 @@ OWNERS: dict[str, set[str]] = {
     "sounddevice": {"capture/portaudio.py"},
     "_sounddevice": {"capture/portaudio.py"},
     "pyaudio": {"capture/pyaudio_source.py"},
+    "kenlm": {"asr/decoders/ngram.py"},
     "sentencepiece": {"asr/decoders/spelling.py"},
     "soundfile": {"capture/file.py", "capture/write.py"},
     "kaldi_native_fbank": {"asr/streaming/features.py"},
