@@ -15,7 +15,7 @@ from cosyd.array.tracker import FLOOR, Peak, Track, Tracker
 from cosyd.spec import FRAME
 
 STEP_HOPS = 2  # peaks are looked for every 16 ms
-SMOOTH_S = 0.06  # a syllable's onset is direct sound, what follows is the room
+SMOOTH_S = 0.15  # a syllable: its onset is direct sound, what follows is the room; less is less exact
 SECOND = 0.5  # of the greatest peak's salience: what a second voice's must reach
 _HOP_S = FRAME.hop / FRAME.rate_hz
 
@@ -64,12 +64,13 @@ class Locator:
         around = power[self.grid.neighbours]
         tops = np.flatnonzero((power >= around.max(axis=1)) & (power > FLOOR))
         tops = tops[np.argsort(power[tops])[::-1][: self._talkers]]
-        least = SECOND * power[tops[0]] if len(tops) else 0.0
-        return [self._peak(power, int(top)) for top in tops if power[top] >= least]
-
-    def _peak(self, power: Power, top: int) -> Peak:
-        direction = (_between_three if not self._space else _centre)(self.grid, power, top)
-        return Peak(direction, float(power[top]))
+        place = _centre if self._space else _between_three
+        shares = [float(power[top] / power[tops[0]]) for top in tops]
+        return [
+            Peak(place(self.grid, power, int(top)), float(power[top]), share)
+            for top, share in zip(tops, shares, strict=True)
+            if share >= SECOND
+        ]
 
 
 def _between_three(grid: Grid, power: Power, top: int) -> Vectors:

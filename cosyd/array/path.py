@@ -127,7 +127,7 @@ class ArrayPath:
         if prob < SPEAKS:
             self._locator.silence(len(spectra))
             return None
-        self._locator.hear(spectra, share)
+        self._locator.hear(spectra, share * share)  # a bin that is half noise has hardly a direction
         return loudest(self._locator.voices)
 
     def _wanted(self, voice: Track) -> bool:

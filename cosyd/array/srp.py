@@ -16,7 +16,7 @@ from cosyd.array.grid import Grid
 from cosyd.array.stft import FREQUENCIES_HZ, Spectra
 from cosyd.spec import FRAME
 
-BAND_HZ = (300.0, 6_500.0)  # below, a small array sees no difference; above, speech has little
+BAND_HZ = (500.0, 6_500.0)  # below, a small array sees no difference; above, speech has little
 FINE = 8  # lags a sample: between them the correlation is interpolated, within 2 % of the highest frequency's
 _NOTHING = np.float32(1e-9)  # -180 dB: a bin this weak has no phase
 

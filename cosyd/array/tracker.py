@@ -1,9 +1,11 @@
 """Voices over time: which peaks of the steered power belong together, who is there, who speaks.
 
 Each voice is a direction on the unit sphere with a velocity, in a Kalman filter that is the same along all
-axes. A peak near a voice is a measurement of it; one near nobody begins a voice on trial, which becomes one
-by coming back, or goes away. Voices are kept through silence, and forgotten when nothing came from there for
-long. Everything counts heard time: where nobody speaks nothing is known, and nothing moves.
+axes. A peak near a voice is a measurement of it. The greatest peak, if it is near nobody, begins a voice on
+trial, which becomes one by being the greatest again and again, or goes away: of two who speak at once each is
+the louder one in some hops, an echo from a wall is not. Voices are kept through silence, and forgotten when
+nothing came from there for long. Everything counts heard time: where nobody speaks nothing is known, and
+nothing moves.
 """
 
 from __future__ import annotations
@@ -27,16 +29,19 @@ FLOOR = 0.12  # of salience: what reverberation and noise reach by chance
 GAIN = 1.2  # log-odds that a peak of salience FLOOR + 1 would give
 TURN_DEG = 40.0  # typical change of velocity, degrees/s in a second: someone starts or stops walking
 NOISE_DEG = 6.0  # typical error of one clear peak
+AMONG = 0.6  # share of the greatest peak from which one is of somebody who speaks too
 SLOWDOWN_S = 0.7  # people who walk stop again
 ACTIVE_S = 0.15  # memory of who speaks just now
 
 
 @dataclass(frozen=True)
 class Peak:
-    """A direction (unit vector [3]) from which much comes, and how much: 1 is all."""
+    """A direction (unit vector [3]) from which much comes. ``salience``: how much, 1 is all; ``share``: as a
+    part of the greatest peak's."""
 
     direction: Vectors
     salience: float
+    share: float = 1.0
 
 
 @dataclass(eq=False)
@@ -50,9 +55,7 @@ class Track:
     odds: float
     confirmed: bool = False
     activity: float = 0.0
-    salience: float = 0.0
     unheard_s: float = 0.0
-    age_s: float = 0.0
 
     @property
     def confidence(self) -> float:
@@ -94,7 +97,7 @@ class Tracker:
             if near is not None:
                 free.remove(near)
                 self._measured(near, peak, seconds)
-            elif _nearest(self.tracks, peak) is None:
+            elif peak.share == 1.0 and _nearest(self.tracks, peak) is None:
                 self._try(peak)
         for track in free:
             self._missed(track, seconds)
@@ -103,11 +106,13 @@ class Tracker:
     def _measured(self, track: Track, peak: Peak, seconds: float) -> None:
         _correct(track, peak)
         share = 1 - math.exp(-seconds / ACTIVE_S)
-        track.activity += share * (1 - track.activity)
-        track.salience += share * (peak.salience - track.salience)
-        track.odds = min(MOST, track.odds + GAIN * (peak.salience - FLOOR))
-        track.unheard_s = 0.0
-        track.age_s += seconds
+        speaks = max(0.0, (peak.share - AMONG) / (1 - AMONG))
+        track.activity += share * (speaks - track.activity)
+        if peak.share == 1.0:
+            track.odds = min(MOST, track.odds + GAIN * (peak.salience - FLOOR))
+            track.unheard_s = 0.0
+        elif not track.confirmed:
+            track.odds -= MISS
 
     def _missed(self, track: Track, seconds: float) -> None:
         track.activity *= math.exp(-seconds / ACTIVE_S)

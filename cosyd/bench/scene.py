@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,7 @@ def _convolve(audio: Audio, response: NDArray[np.float64]) -> Channels:
     return np.ascontiguousarray(heard.T, np.float32)
 
 
+@lru_cache(maxsize=64)  # of a room with 0.6 s each takes seconds
 def impulse_responses(
     geometry: Geometry, room: Room, azimuth_deg: float, elevation_deg: float, distance_m: float
 ) -> NDArray[np.float64]:
