@@ -98,12 +98,13 @@ def _tables(report: Report, found: dict[str, Any]) -> None:
         title = f"Kernels of a step, {entry['streams']:,} streams, {entry['mode']}"
         title += " (µs by events; statistics and VAD run beside the others)"
         report.table(title, ("kernel", "µs"), [(name, number(us)) for name, us in entry["us"].items()])
-    head = ("streams", "frames", "opened in, s", "first", "P50", "P99", "max")
+    head = ("streams", "frames", "opened in, s", "push", "first", "P50", "P99", "max")
     rows = [
         (
             str(r["streams"]),
             r["frames"],
             number(r["opening_s"]),
+            number(r["push_us"]),
             number(r["first_us"]),
             *(number(r["us"][p]) for p in ("p50", "p99", "max")),
         )

@@ -39,11 +39,12 @@ def blocks(models: Path, cache: Path, lent: bool, count: int = 3_000, streams: i
     ):
         opening = time.perf_counter() - begun
         with RingWriter.open(Path(folder) / "ring", SPEC, RING_S) as writer:
-            seconds, way = _play(front, writer, Path(folder) / "ring", lent, count, streams)
+            seconds, pushing, way = _play(front, writer, Path(folder) / "ring", lent, count, streams)
     return {
         "streams": streams,
         "frames": way,
         "opening_s": round(opening, 2),
+        "push_us": round(float(np.median(pushing)) * 1e6, 1),
         "first_us": round(seconds[0] * 1e6, 1),
         "us": percentiles(seconds[1:]),
     }
@@ -51,10 +52,11 @@ def blocks(models: Path, cache: Path, lent: bool, count: int = 3_000, streams: i
 
 def _play(
     front: Any, writer: RingWriter, path: Path, lent: bool, count: int, streams: int
-) -> tuple[Any, str]:
+) -> tuple[Any, Any, str]:
     noise = np.random.default_rng(0).integers(-8000, 8000, (SPEC.frames(1.0), 1), np.int16)
     piece = SPEC.frames(PUSH_S)
     seconds: list[float] = []
+    pushing: list[float] = []
     with RingReader.attach(path, position=0) as reader:
         slots = [front.open(SPEC) for _ in range(streams)]
         for slot in slots if lent else ():
@@ -64,19 +66,22 @@ def _play(
             writer.write(np.ascontiguousarray(noise[at : at + piece]))
             block = reader.read(piece)
             assert block is not None
+            start = time.perf_counter()
             for slot in slots:
                 front.push(slot, block.frames, block.index)
             begin = time.perf_counter()
+            pushing.append(begin - start)
             batch = front.step()
             if batch is not None:
                 seconds.append(time.perf_counter() - begin)
         way = front.backends_of(slots[0])["vad"].reason
         for slot in slots:
             front.close(slot)
-    return np.array(seconds), way.rsplit("; ", 1)[-1]
+    return np.array(seconds), np.array(pushing), way.rsplit("; ", 1)[-1]
 
 
 METHOD = (
     f"A block is {FRAME.block_ms} ms: four hops, so four graph launches. 'First' is the first block after "
-    "the front end was opened. Times are of `step()`, with all of Python's part, results in host memory."
+    "the front end was opened. Times are of `step()`, with all of Python's part, results in host memory; "
+    "'push' is what handing a block of each stream over took before that."
 )
