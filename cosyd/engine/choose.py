@@ -117,7 +117,7 @@ class _Chooser:
         if machine.library is None or machine.memory is None:
             self._reasons.append(machine.no_tensorrt)
             return None
-        stream = getattr(machine.memory, "stream", 0)
+        stream = machine.memory.stream
         return Workshop(
             machine.library,
             machine.capability,

@@ -33,6 +33,11 @@ class Memory(Protocol):
         """``cpu`` or ``cuda``."""
         ...
 
+    @property
+    def stream(self) -> int:
+        """One for whoever has none of its own; 0 on the host."""
+        ...
+
     def allocate(self, nbytes: int) -> Buffer:
         """Zeroed memory, given back when the buffer is no longer referred to. Raises GpuError when full."""
         ...
@@ -61,6 +66,7 @@ class HostMemory:
     """The machine's own memory."""
 
     device = "cpu"
+    stream = 0
 
     def allocate(self, nbytes: int) -> Buffer:
         block = np.zeros(nbytes + ALIGNMENT, np.uint8)

@@ -8,17 +8,18 @@ from typing import Any
 import engine_networks as networks
 import numpy as np
 import pytest
+from fake_engine import LARGEST, PROFILES, open_fake
 
 from cosyd.engine.compile import BuildRequest, compile_plan
-from cosyd.engine.library import load_library
-from cosyd.engine.memory import Buffer, HostMemory
+from cosyd.engine.cuda import CudaMemory
+from cosyd.engine.library import TensorRtMissing, load_library
+from cosyd.engine.memory import Buffer
 from cosyd.engine.ort import open_ort_cpu
-from cosyd.engine.profiles import Profile
+from cosyd.engine.ort_cuda import CudaProviderMissing, open_ort_cuda
 from cosyd.engine.protocol import Engine, Execution
 from cosyd.engine.trt import TrtEngine
-from cosyd.errors import InferenceError, ModelDamaged
+from cosyd.errors import GpuError, InferenceError, ModelDamaged
 
-LARGEST = 8
 TOLERANCE = 1e-5  # float32 against float64, a few dozen additions
 
 
@@ -31,15 +32,45 @@ def on_the_processor(data: bytes) -> Engine:
     return open_ort_cpu(data, name="test network")
 
 
-def on_fake_tensorrt(data: bytes) -> Engine:
-    """TensorRT's API over host memory; two profiles, so that sizes choose contexts."""
-    profiles = (Profile.of({"N": (1, 1, 2)}), Profile.of({"N": (1, 4, LARGEST)}))
-    request = BuildRequest("test network", data, profiles, libraries=("fake_tensorrt",))
-    library = load_library(request.libraries)
-    return TrtEngine(library, compile_plan(request), HostMemory(), name="test network", reason="test")
+def on_cuda(data: bytes) -> Engine:
+    return open_ort_cuda(data, CudaMemory(), name="test network")
 
 
-ENGINES = {"ort-cpu": on_the_processor, "fake-tensorrt": on_fake_tensorrt}
+def on_tensorrt(data: bytes) -> Engine:
+    library, memory = load_library(), CudaMemory()
+    plan = compile_plan(BuildRequest("test network", data, PROFILES, target=memory.capability))
+    return TrtEngine(library, plan, memory, name="test network", reason="test", stream=memory.stream)
+
+
+def why_no_cuda() -> str | None:
+    try:
+        memory = CudaMemory()
+        open_ort_cuda(networks.Recurrent().build(), memory).close()
+    except (GpuError, CudaProviderMissing) as error:
+        return str(error)
+    return None
+
+
+def why_no_tensorrt() -> str | None:
+    try:
+        return load_library().refuses(CudaMemory().capability)
+    except (TensorRtMissing, GpuError) as error:
+        return str(error)
+
+
+ENGINES = {"ort-cpu": on_the_processor, "fake-tensorrt": open_fake}
+MISSING = {}
+for name, opener, why in (("ort-cuda", on_cuda, why_no_cuda()), ("tensorrt", on_tensorrt, why_no_tensorrt())):
+    if why is None:
+        ENGINES[name] = opener
+    else:
+        MISSING[name] = why
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_every_engine_is_here(name: str) -> None:
+    """One line for each whose contract is not checked on this machine."""
+    pytest.skip(f"{name}: {MISSING[name]}")
 
 
 @pytest.fixture(params=ENGINES)
@@ -103,11 +134,11 @@ def test_states_change_places_over_steps(engine: Engine, network: networks.Recur
             values = random_x(rng, n)
             expected = network.step({"x": values, **feeds})
             feeds = {a: expected[b] for a, b in network.states.items()}
-            engine.memory.write(x, values)
-            step.enqueue()
-            got = engine.memory.read(y, (n, networks.UNITS), np.float32)
+            engine.memory.write(x, values, engine.memory.stream)
+            step.enqueue(engine.memory.stream)
+            got = engine.memory.read(y, (n, networks.UNITS), np.float32, engine.memory.stream)
             np.testing.assert_allclose(got, expected["y"], atol=TOLERANCE)
-        seen = engine.memory.read(step.buffer("seen"), (n,), np.int64)
+        seen = engine.memory.read(step.buffer("seen"), (n,), np.int64, engine.memory.stream)
         assert seen.tolist() == [50] * n
 
 
@@ -116,9 +147,9 @@ def test_a_state_is_swapped_not_copied(engine: Engine) -> None:
     with step:
         step.resize(N=2)
         first = step.buffer("h"), step.buffer("h_out")
-        step.enqueue()
+        step.enqueue(engine.memory.stream)
         assert (step.buffer("h"), step.buffer("h_out")) == first[::-1]
-        step.enqueue()
+        step.enqueue(engine.memory.stream)
         assert (step.buffer("h"), step.buffer("h_out")) == first
 
 
@@ -131,11 +162,11 @@ def test_the_batch_may_change_between_steps(engine: Engine, network: networks.Re
             step.resize(N=n)
             values, states = random_x(rng, n), network.zeros(n)
             states["h"] += rng.standard_normal(states["h"].shape).astype(np.float32)
-            engine.memory.write(x, values)
+            engine.memory.write(x, values, engine.memory.stream)
             for name, value in states.items():
-                engine.memory.write(step.buffer(name), value)
-            step.enqueue()
-            got = engine.memory.read(y, (n, networks.UNITS), np.float32)
+                engine.memory.write(step.buffer(name), value, engine.memory.stream)
+            step.enqueue(engine.memory.stream)
+            got = engine.memory.read(y, (n, networks.UNITS), np.float32, engine.memory.stream)
             np.testing.assert_allclose(got, network.step({"x": values, **states})["y"], atol=TOLERANCE)
 
 
@@ -145,14 +176,16 @@ def test_two_executions_do_not_know_each_other(engine: Engine, network: networks
         values = np.ones((1, networks.FEATURES), np.float32)
         for step, x in ((one, x1), (two, x2)):
             step.resize(N=1)
-            engine.memory.write(x, values)
+            engine.memory.write(x, values, engine.memory.stream)
         for _ in range(3):
-            one.enqueue()
-        two.enqueue()
+            one.enqueue(engine.memory.stream)
+        two.enqueue(engine.memory.stream)
         first = network.step({"x": values, **network.zeros(1)})["y"]
-        np.testing.assert_allclose(engine.memory.read(y2, first.shape, np.float32), first, atol=TOLERANCE)
-        assert engine.memory.read(one.buffer("seen"), (1,), np.int64)[0] == 3
-        assert not np.allclose(engine.memory.read(y1, first.shape, np.float32), first)
+        np.testing.assert_allclose(
+            engine.memory.read(y2, first.shape, np.float32, engine.memory.stream), first, atol=TOLERANCE
+        )
+        assert engine.memory.read(one.buffer("seen"), (1,), np.int64, engine.memory.stream)[0] == 3
+        assert not np.allclose(engine.memory.read(y1, first.shape, np.float32, engine.memory.stream), first)
 
 
 def test_wrong_feeds_are_told_in_one_line(engine: Engine, network: networks.Recurrent) -> None:
@@ -181,13 +214,13 @@ def test_wrong_bindings_are_told(engine: Engine) -> None:
             with pytest.raises(InferenceError, match=message):
                 action()
     with engine.execution() as bare, pytest.raises(InferenceError, match="nothing is bound to x"):
-        bare.enqueue()
+        bare.enqueue(engine.memory.stream)
 
 
 def test_a_step_without_sizes_is_refused(engine: Engine) -> None:
     step, _, _ = prepare(engine, {"N": 2})
     with step, pytest.raises(InferenceError, match="no size given for N"):
-        step.enqueue()
+        step.enqueue(engine.memory.stream)
 
 
 def test_closed_is_closed(engine: Engine, network: networks.Recurrent) -> None:
@@ -195,7 +228,7 @@ def test_closed_is_closed(engine: Engine, network: networks.Recurrent) -> None:
     step.close()
     step.close()
     with pytest.raises(InferenceError, match="closed"):
-        step.enqueue()
+        step.enqueue(engine.memory.stream)
     engine.close()
     engine.close()
     with pytest.raises(InferenceError, match="closed"):
