@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.array.geometry import Geometry, Vectors
-from cosyd.array.grid import Grid, make_grid
+from cosyd.array.grid import SPACE_DEG, Grid, make_grid
 from cosyd.array.srp import Power, Srp
 from cosyd.array.stft import Spectra
 from cosyd.array.tracker import FLOOR, Peak, Track, Tracker
@@ -64,7 +64,7 @@ class Locator:
         around = power[self.grid.neighbours]
         tops = np.flatnonzero((power >= around.max(axis=1)) & (power > FLOOR))
         tops = tops[np.argsort(power[tops])[::-1][: self._talkers]]
-        place = _centre if self._space else _between_three
+        place = _summit if self._space else _between_three
         shares = [float(power[top] / power[tops[0]]) for top in tops]
         return [
             Peak(place(self.grid, power, int(top)), float(power[top]), share)
@@ -87,13 +87,20 @@ def _between_three(grid: Grid, power: Power, top: int) -> Vectors:
     return np.asarray(mixed / np.linalg.norm(mixed))
 
 
-def _centre(grid: Grid, power: Power, top: int) -> Vectors:
-    """The centre of what rises above the surroundings of a direction in space."""
+def _summit(grid: Grid, power: Power, top: int) -> Vectors:
+    """The summit of the paraboloid through a direction in space and its neighbours, on the tangent plane."""
+    middle = grid.directions[top]
     near = np.append(grid.neighbours[top], top)
-    height = power[near].astype(np.float64)
-    height = np.clip(height - height.min(), 0, None) + 1e-9
-    mixed = height @ grid.directions[near]
-    return np.asarray(mixed / np.linalg.norm(mixed))
+    frame = np.linalg.svd(middle[None])[2][1:]  # two directions across
+    x, y = frame @ (grid.directions[near] - middle).T
+    shape = np.stack((np.ones_like(x), x, y, x * x / 2, x * y, y * y / 2), axis=1)
+    _, slope_x, slope_y, a, b, c = np.linalg.lstsq(shape, power[near].astype(np.float64), rcond=None)[0]
+    if a >= 0 or a * c - b * b <= 0:  # no summit
+        return np.asarray(middle)
+    shift = -np.linalg.solve([[a, b], [b, c]], [slope_x, slope_y])
+    shift *= min(1.0, np.radians(SPACE_DEG) / max(float(np.linalg.norm(shift)), 1e-12))
+    moved = middle + shift @ frame
+    return np.asarray(moved / np.linalg.norm(moved))
 
 
 def loudest(voices: Sequence[Track]) -> Track | None:
