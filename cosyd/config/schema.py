@@ -147,6 +147,12 @@ class FrontendConfig(Section):
     agc: bool = live(False, "Bring speech to the same level for the recogniser, with a limiter.")
     agc_level_db: float = live(-23.0, "agc: level of speech, dBFS.", ge=-60, le=-6)
     agc_most_db: float = live(30.0, "agc: most gain.", ge=0, le=60)
+    tap_s: float = restart(
+        30.0,
+        "Seconds of what the recogniser heard that are kept for `cosyd ctl dump`; 0 is none.",
+        ge=0,
+        le=600,
+    )
     max_streams: int = restart(8, "Most sources at a time.", ge=1, le=256)
 
 
@@ -191,6 +197,21 @@ class AsrConfig(Section):
     hotwords: tuple[str, ...] = live((), "Phrases to favour, each optionally ending in `:score`.")
     hotwords_file: str | None = live(
         None, "File with more of them, one a line; it is read again when it changes."
+    )
+
+
+class TextConfig(Section):
+    """Finals as one would write them, in the field `written` beside `text`, which stays what was recognised."""
+
+    numbers: bool = restart(False, "Numbers, times, dates and money in figures; needs `cosyd[text]`.")
+    language: Literal["en", "zh", "ja"] = restart("en", "numbers: the language that is spoken.")
+    sentences: bool = restart(
+        False, "A capital first and a mark last, where the model writes neither; English."
+    )
+    mask: tuple[str, ...] = restart((), "Words to mask with asterisks; `word*` is all that begin so.")
+    mask_file: str | None = restart(None, "More of these, one a line.")
+    hook: str | None = restart(
+        None, "`package.module:function`, from text to text, applied last.", pattern=r"^[\w.]+:\w+$"
     )
 
 
@@ -261,6 +282,7 @@ class Config(Section):
     vad: VadConfig = VadConfig()
     endpoint: EndpointConfig = EndpointConfig()
     asr: AsrConfig = AsrConfig()
+    text: TextConfig = TextConfig()
     publish: PublishConfig = PublishConfig()
     control: ControlConfig = ControlConfig()
     metrics: MetricsConfig = MetricsConfig()
