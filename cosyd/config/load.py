@@ -87,6 +87,24 @@ def load(
     return Loaded(config, origins(config, root), tuple(_lines(notes)), tuple(files), locations)
 
 
+def from_mapping(settings: Mapping[str, Any]) -> Config:
+    """A dictionary as the YAML file would give it, validated. Raises ConfigError with all faults."""
+    root = _tree(settings)
+    config, problems = validate(root)
+    if config is None or problems:
+        raise ConfigError(_lines(problems))
+    return config
+
+
+def _tree(value: Any) -> Node:
+    origin = Origin(0, "configuration")
+    if isinstance(value, Mapping):
+        return Node({str(key): _tree(item) for key, item in value.items()}, origin)
+    if isinstance(value, list | tuple):
+        return Node([_tree(item) for item in value], origin)
+    return Node(value, origin)
+
+
 def named_files(paths: Iterable[str | Path]) -> Locations | None:
     """The locations that ``-c`` names; None without any, which means the default ones."""
     entries = tuple(Path(path) for path in paths)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import time
-import uuid
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from cosyd.config.paths import SHARED_MEMORY
 from cosyd.config.schema import Config, SourceConfig
 from cosyd.errors import AudioError
 from cosyd.publish.messages import AsrFinal, Message
 from cosyd.ring import remove_ring
 from cosyd.runtime.assembly import open_recognition
-from cosyd.runtime.board import Board
-from cosyd.runtime.ipc import Drained, FromWorker, Recognized
+from cosyd.runtime.collector import Collector
 from cosyd.runtime.pipeline import Pipeline
+from cosyd.runtime.private_ring import private_ring
 from cosyd.types import CaptureEvent, Checkpoint, DeviceOpened
 
 SOURCE = "file"
@@ -62,7 +56,7 @@ def _without_partials(config: Config) -> Config:
 @contextmanager
 def _transcriber(config: Config) -> Any:
     transcriber = _Transcriber(config)
-    with open_recognition(config, transcriber.receive) as (pipeline, _):
+    with open_recognition(config, transcriber.collector.receive) as (pipeline, _):
         transcriber.pipeline = pipeline
         yield transcriber
 
@@ -73,58 +67,30 @@ class _Transcriber:
     pipeline: Pipeline
 
     def __init__(self, config: Config) -> None:
-        self._board = Board(self._published, _nobody_asks, config.asr.model)
+        self.collector = Collector(config.asr.model, (AsrFinal,), self._collected)
         self._file = Path()
         self._on_final: OnFinal | None = None
-        self._drained = False
-        self._realtime = False
-        self._seq = 0
-        self._boot = uuid.uuid4().hex[:12]
 
     def run(self, file: Path, realtime: bool, on_final: OnFinal, on_progress: OnProgress | None) -> None:
         source = SourceConfig(name=SOURCE, type="file", path=str(file), realtime=realtime)
-        self._file, self._on_final, self._drained = file, on_final, False
-        self._realtime = realtime
-        record = self._board.add(source)
+        self._file, self._on_final = file, on_final
+        self.collector.live = realtime
+        record = self.collector.add(source)
         with Player(source) as player:
             opened = player.opened()
             checkpoint = Checkpoint(sample=opened.sample, utt=record.checkpoint.utt)
             self.pipeline.add_source(source, player.ring_path, checkpoint, muted=False)
             self.pipeline.turn(TURN_S)  # attaches to the ring, which holds from now on what the player writes
             player.go()
-            while not self._drained:  # also after an error: it closes the ring
+            while not self.collector.drained:  # also after an error: it closes the ring
                 self.pipeline.turn(TURN_S)
                 if on_progress:
                     on_progress(file, self.pipeline.progress().sources[SOURCE].audio_s)
             self.pipeline.remove_source(SOURCE)
 
-    def receive(self, message: FromWorker) -> None:
-        if isinstance(message, Drained):
-            self._drained = True
-        elif isinstance(message, Recognized):
-            self._board.recognised(self._board.records[SOURCE], message)
-
-    def _published(self, message: Message) -> None:
-        if isinstance(message, AsrFinal) and self._on_final:
-            self._seq += 1
-            self._on_final(self._file, self._stamped(message))
-
-    def _stamped(self, final: AsrFinal) -> AsrFinal:
-        """With what a publisher adds. There is no journal, so ``kept`` stays 0."""
-        return msgspec.structs.replace(
-            final,
-            seq=self._seq,
-            n=self._seq,
-            boot=self._boot,
-            t_wall=time.time(),
-            t_mono_ns=time.monotonic_ns(),
-            # A file that is read as fast as it can be was not spoken just now: nobody has waited.
-            latency_ms=final.latency_ms if self._realtime else 0.0,
-        )
-
-
-def _nobody_asks(source: str) -> None:
-    """There are no subscribers to whom a state could be told later."""
+    def _collected(self, message: Message) -> None:
+        if self._on_final and isinstance(message, AsrFinal):
+            self._on_final(self._file, message)
 
 
 class Player:
@@ -134,7 +100,7 @@ class Player:
     """
 
     def __init__(self, source: SourceConfig) -> None:
-        self.ring_path = SHARED_MEMORY / f"cosyd-transcribe-{os.getpid()}.ring"
+        self.ring_path = private_ring("transcribe")
         self._source = source
         self._stop = threading.Event()
         self._first = threading.Event()
