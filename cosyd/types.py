@@ -152,6 +152,7 @@ class Final:
     words: tuple[Word, ...] = ()
     decided_sample: int = 0
     more: bool = False  # the utterance was split: its continuation follows without a pause
+    written: str | None = None  # the text as one would write it, where the configuration asks for that
 
 
 RecognitionEvent = SpeechStarted | SpeechEnded | Partial | Final

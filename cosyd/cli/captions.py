@@ -118,7 +118,7 @@ class Captions:
         return Text.assemble(
             (f"{clock(final.t_wall)[:8]}  ", "cyan"),
             (f"{view.source}  " if len(self.views) > 1 else "", "bold"),
-            printable(final.text),
+            printable(final.shown),
             (f"  {final.latency_ms:.0f} ms", "dim"),
         )
 

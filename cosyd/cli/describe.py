@@ -34,7 +34,7 @@ def clock(t_wall: float) -> str:
 def details(message: AnyMessage) -> str:
     """What a message says beyond its type and source."""
     if isinstance(message, AsrFinal):
-        return f"{_span(message)}  {message.text}  ({message.reason}, {message.latency_ms:.0f} ms)"
+        return f"{_span(message)}  {message.shown}  ({message.reason}, {message.latency_ms:.0f} ms)"
     if isinstance(message, AsrPartial):
         return f"{_span(message)}  {message.stable}|{message.text[len(message.stable) :]}"
     if isinstance(message, Vad):

@@ -42,7 +42,7 @@ def _fields(final: AsrFinal) -> dict[str, object]:
 def _text_line(*, many: bool) -> Callable[[Path, AsrFinal], None]:
     def show(file: Path, final: AsrFinal) -> None:
         name = f"{file}: " if many else ""
-        print_line(printable(f"{name}{final.start:8.2f}  {final.text}"))
+        print_line(printable(f"{name}{final.start:8.2f}  {final.shown}"))
 
     return show
 

@@ -118,13 +118,20 @@ class AsrPartial(_Recognition, kw_only=True, frozen=True, tag="asr.partial"):
 class AsrFinal(_Recognition, kw_only=True, frozen=True, tag="asr.final"):
     """The text of an utterance. ``reason``: the endpoint rule that ended it (see ``types.EndReason``).
     ``more``: it was split for its length, and the next one continues it without a pause. ``direction``:
-    where it was spoken, if the source is a microphone array and found out."""
+    where it was spoken, if the source is a microphone array and found out. ``written``: the text as one would
+    write it, if the configuration's section ``text`` asks for that; ``text`` is what was recognised."""
 
     JOURNALLED: ClassVar[bool] = True
 
     reason: str
     more: bool = False
     direction: Direction | None = None
+    written: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """What people are to read."""
+        return self.text if self.written is None else self.written
 
 
 class Vad(Message, kw_only=True, frozen=True, tag="vad"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cosyd.asr.recognition import open_recogniser
+from cosyd.asr.text.scribe import make_scribe
 from cosyd.config.paths import Paths
 from cosyd.config.schema import Config
 from cosyd.gpu.factory import open_front_end
@@ -13,6 +14,7 @@ from cosyd.models.store import ModelStore
 from cosyd.publish.messages import DAEMON
 from cosyd.runtime.ipc import FromWorker, GpuReport, Notice
 from cosyd.runtime.pipeline import Pipeline
+from cosyd.runtime.writing import with_writing
 from cosyd.types import Backend, GpuUsage, Health
 
 KERNELS = "kernels"  # folder of compiled kernels in paths.cache
@@ -43,7 +45,8 @@ def open_recognition(
         open_recogniser(config.asr, store, config.frontend.max_streams) as recognition,
     ):
         queue, limit_s = recognition.queue, recognition.limit_s
-        pipeline = Pipeline(config, front_end, queue, limit_s, emit, recognition.listen)
+        out = with_writing(emit, make_scribe(config.text))
+        pipeline = Pipeline(config, front_end, queue, limit_s, out, recognition.listen)
         try:
             yield pipeline, {**front_end.backends, "asr": recognition.backend}
         finally:

@@ -251,7 +251,13 @@ class Board:
         if isinstance(event, Partial):
             return messages.AsrPartial(**common, stable=event.stable)  # type: ignore[arg-type]
         words = tuple(messages.Word(w.w, w.start, w.end, w.conf) for w in event.words)
-        return messages.AsrFinal(**common, words=words, reason=event.reason, more=event.more)  # type: ignore[arg-type]
+        return messages.AsrFinal(
+            **common,  # type: ignore[arg-type]
+            words=words,
+            reason=event.reason,
+            more=event.more,
+            written=event.written,
+        )
 
     def located(self, message: Located) -> None:
         for voice in message.voices:
