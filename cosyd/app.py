@@ -90,7 +90,9 @@ class Daemon:
             fleet = await stack.enter_async_context(self._fleet(board))
             self._fleet_now, self._board, self._publisher = fleet, board, publisher
             keeper = HotwordKeeper(self._hotwords, fleet, board)
-            commands = Commands(board, fleet, publisher, keeper, self.reload, lambda: self._end(0))
+            commands = Commands(
+                board, fleet, publisher, keeper, self._paths, self.reload, lambda: self._end(0)
+            )
             stack.enter_context(ControlServer(self._config, self._paths, commands.handlers()))
             if self._config.metrics.enabled:
                 stack.enter_context(MetricsServer(self._config.metrics, self._metrics))

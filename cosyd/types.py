@@ -198,6 +198,7 @@ class Level:
     peak_db: tuple[float, ...]
     vad_prob: float = 0.0
     clipped: bool = False
+    faults: tuple[str, ...] = ()  # of channels, one line each for people
 
 
 @dataclass(frozen=True)

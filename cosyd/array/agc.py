@@ -28,8 +28,8 @@ class GainControl:
     def __init__(
         self, level_db: float, most_db: float, block: int = FRAME.block, rate_hz: int = FRAME.rate_hz
     ):
-        self._level_db = level_db
-        self._most_db = most_db
+        self.settings = (level_db, most_db)
+        self._level_db, self._most_db = level_db, most_db
         self._block_s = block / rate_hz
         self._ramp = np.arange(1, block + 1, dtype=np.float32) / block
         self.reset()

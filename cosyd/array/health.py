@@ -115,10 +115,16 @@ class ChannelWatch:
         self._held = 0
         self._waiting = 0
 
+    def passes(self, frames: int) -> bool:
+        """Whether it looks away from the next so many frames; then they need not be given to ``accept``."""
+        if self._waiting <= 0:
+            return False
+        self._waiting -= frames
+        return True
+
     def accept(self, frames: Frames) -> bool:
         """Float32 frames [n, all channels]; True when ``faults`` has changed."""
-        if self._waiting > 0:
-            self._waiting -= len(frames)
+        if self.passes(len(frames)):
             return False
         piece = frames[: self._look - self._held].copy()
         self._pieces.append(piece)

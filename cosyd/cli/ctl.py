@@ -35,6 +35,8 @@ def run(args: Namespace) -> int:
 def _parameters(args: Namespace) -> dict[str, object]:
     if args.command in ("mute", "unmute"):
         return {"source": args.source}
+    if args.command == "dump":
+        return {"source": args.source, "seconds": args.seconds}
     if args.command == "hotwords":
         return _hotwords_asked(args)
     return {}
@@ -106,6 +108,7 @@ def _source(source: Reply, usual: Reply) -> Iterator[str]:
     for stage, backend in source.get("backends", {}).items():
         if backend != usual.get(stage):
             yield f"  {stage} runs on {backend['name']}: {backend['reason']}"
+    yield from (f"  {fault}" for fault in source.get("faults", ()))
     if source["overruns"] or source["lost_frames"]:
         yield f"  {source['overruns']} overruns, {source['lost_frames']} frames lost"
 
@@ -145,6 +148,10 @@ def _hotwords(reply: Reply) -> Iterator[str]:
         yield f"on {source} besides: {', '.join(hotwords)}"
 
 
+def _dump(reply: Reply) -> Iterator[str]:
+    yield from reply["files"]
+
+
 def _shutdown(_: Reply) -> Iterator[str]:
     yield "the daemon is ending"
 
@@ -155,6 +162,7 @@ _SHOWN: dict[str, Callable[[Reply], Iterable[str]]] = {
     "mute": _muted,
     "unmute": _muted,
     "hotwords": _hotwords,
+    "dump": _dump,
     "shutdown": _shutdown,
 }
 

@@ -261,6 +261,9 @@ def _add_daemon(commands: Commands[Parser]) -> None:
         _control(actions, name, summary).add_argument(
             "source", nargs="?", metavar="SOURCE", help="default: all"
         )
+    dump = _control(actions, "dump", "have the daemon write the last seconds of sources to files")
+    dump.add_argument("source", nargs="?", metavar="SOURCE", help="default: all that are not muted")
+    dump.add_argument("--seconds", type=_positive, default=30.0, metavar="S", help="default 30")
     replay = _control(actions, "replay", "print the kept events after a sequence number")
     replay.add_argument(
         "--since", type=_natural, required=True, metavar="SEQ", help="the last event you have"

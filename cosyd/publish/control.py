@@ -52,6 +52,13 @@ class SourceParams(Params, kw_only=True, frozen=True):
     source: str | None = None
 
 
+class DumpParams(Params, kw_only=True, frozen=True):
+    """dump. The last ``seconds`` of ``source``; null is all sources that are not muted."""
+
+    source: str | None = None
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0
+
+
 class ReplayParams(Params, kw_only=True, frozen=True):
     """replay. The kept events with ``since`` < seq < ``until`` whose topic begins with one of ``topics``,
     at most ``limit`` of them; the reply says where to go on."""

@@ -146,12 +146,16 @@ class Vad(Message, kw_only=True, frozen=True, tag="vad"):
 
 
 class Level(Message, kw_only=True, frozen=True, tag="level"):
-    """Loudness of the stretch before ``sample``: dBFS per device channel, at least ``FLOOR_DB``."""
+    """Loudness of the stretch before ``sample``: dBFS per device channel, at least ``FLOOR_DB``.
+
+    ``faults``: what is wrong with channels, such as ``channel 2 is silent``.
+    """
 
     rms_db: tuple[float, ...]
     peak_db: tuple[float, ...]
     vad_prob: float = 0.0
     clipped: bool = False
+    faults: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _replace(self, "rms_db", tuple(_decibel(value) for value in self.rms_db))
@@ -168,6 +172,7 @@ class Level(Message, kw_only=True, frozen=True, tag="level"):
             peak_db=reading.peak_db,
             vad_prob=reading.vad_prob,
             clipped=reading.clipped,
+            faults=reading.faults,
         )
 
 
@@ -242,7 +247,8 @@ class Health(Message, kw_only=True, frozen=True, tag="health"):
 
 class Device(Message, kw_only=True, frozen=True, tag="device"):
     """Something happened to the audio. ``event``: ``opened``, ``lost``, ``gap`` (``frames`` from ``sample``
-    on never existed), ``overrun`` (``frames`` were lost by the device), ``ended``."""
+    on never existed), ``overrun`` (``frames`` were lost by the device), ``channels`` (what is wrong with them
+    has changed: ``reason`` names it, and is empty when all is well again), ``ended``."""
 
     JOURNALLED: ClassVar[bool] = True
 

@@ -10,7 +10,7 @@ import msgspec
 
 from cosyd.config.schema import SourceConfig
 from cosyd.publish import messages
-from cosyd.runtime.ipc import GapSeen, Heard, Located, Recognized
+from cosyd.runtime.ipc import ChannelsJudged, GapSeen, Heard, Located, Recognized
 from cosyd.runtime.supervision import SupervisedWorker, WorkerState, WorkerStatistics
 from cosyd.types import (
     Backend,
@@ -67,6 +67,7 @@ class SourceRecord:
     vad_prob: float = 0.0
     behind_s: float = 0.0
     lost_frames: int = 0
+    faults: tuple[str, ...] = ()  # of its channels
 
     @property
     def name(self) -> str:
@@ -275,6 +276,11 @@ class Board:
 
     def heard(self, message: Heard) -> None:
         self._publish(messages.Level.of(message.source, message.level))
+
+    def judged(self, record: SourceRecord, message: ChannelsJudged) -> None:
+        """What is wrong with the channels has changed."""
+        record.faults = message.faults
+        self._device(record, "channels", message.sample, reason="; ".join(message.faults))
 
     def saw_gap(self, record: SourceRecord, message: GapSeen) -> None:
         """The recogniser was lapped; gaps themselves were published when capture recorded them."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from pathlib import Path
 
+from cosyd.config.paths import Paths, ring_path
 from cosyd.errors import ControlError
 from cosyd.publish.control import (
+    DumpParams,
     Handler,
     HotwordsParams,
     NoParams,
@@ -18,6 +22,7 @@ from cosyd.publish.control import (
 )
 from cosyd.publish.publisher import Publisher
 from cosyd.runtime.board import Board, SourceRecord
+from cosyd.runtime.dump import FOLDER, dump
 from cosyd.runtime.fleet import Fleet
 from cosyd.runtime.hotwords import HotwordKeeper
 from cosyd.version import VERSION
@@ -32,6 +37,7 @@ class Commands:
         fleet: Fleet,
         publisher: Publisher,
         hotwords: HotwordKeeper,
+        paths: Paths,
         reload: Callable[[], Awaitable[Reply]],
         shutdown: Callable[[], None],
     ) -> None:
@@ -39,6 +45,7 @@ class Commands:
         self._fleet = fleet
         self._publisher = publisher
         self._hotwords = hotwords
+        self._paths = paths
         self._reload = reload
         self._shutdown = shutdown
         self._started_at = time.monotonic()
@@ -50,6 +57,7 @@ class Commands:
             "mute": Handler(SourceParams, self.mute),
             "unmute": Handler(SourceParams, self.unmute),
             "replay": Handler(ReplayParams, self.replay),
+            "dump": Handler(DumpParams, self.dump),
             "hotwords": Handler(HotwordsParams, self.hotwords),
             "shutdown": Handler(NoParams, self.shutdown),
         }
@@ -77,6 +85,18 @@ class Commands:
 
     async def unmute(self, params: SourceParams) -> Reply:
         return self._set_muted(params, False)
+
+    async def dump(self, params: DumpParams) -> Reply:
+        """Files with the last seconds of sources. What was muted is nobody's business."""
+        records = [record for record in self._chosen(params.source) if not record.muted]
+        if not records:
+            raise ControlError("muted: nothing of it is written; unmute it, and ask again")
+        folder = self._paths.state / FOLDER
+        files: list[Path] = []
+        for record in records:
+            ring = ring_path(self._paths, record.name)
+            files += await asyncio.to_thread(dump, record.name, ring, folder, params.seconds)
+        return {"files": [str(file) for file in files]}
 
     async def replay(self, params: ReplayParams) -> Reply:
         """A page of the kept events after ``since``."""
@@ -124,5 +144,6 @@ def _describe(record: SourceRecord) -> dict[str, object]:
         "lost_frames": record.lost_frames,
         "drift_ppm": record.drift_ppm,
         "utt": record.checkpoint.utt,
+        "faults": record.faults,
         "backends": {name: asdict(backend) for name, backend in record.backends.items()},
     }

@@ -7,11 +7,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from cosyd.array.agc import GainControl
 from cosyd.array.record import VoiceRecord
 from cosyd.asr.recognition import SourceListener
-from cosyd.config.schema import SourceConfig
+from cosyd.config.schema import FrontendConfig, SourceConfig
 from cosyd.errors import RingNotFound
+from cosyd.frontend.stage import Samples
 from cosyd.ring import Block, RingReader, WriterState
+from cosyd.runtime.channels import ChannelCheck
+from cosyd.runtime.debug_tap import DebugTap
 from cosyd.runtime.level import LevelMeter
 from cosyd.spec import FRAME, AudioSpec
 from cosyd.types import Checkpoint, EndReason, Level
@@ -48,7 +52,10 @@ class Feed:
         self.drained = False
         self.vad_prob = 0.0
         self.voices: VoiceRecord | None = None  # of a microphone array, while attached
+        self.check: ChannelCheck | None = None  # of its channels, while attached
         self.level_meter = LevelMeter(level_ms)
+        self._gain: GainControl | None = None
+        self._tap: DebugTap | None = None
         self._path = ring_path
         self._reader: RingReader | None = None
         self._next_look = 0.0
@@ -101,8 +108,26 @@ class Feed:
         self._block = self.spec.frames(FRAME.block_ms / 1000)
         if self.source.array is not None:
             self.voices = VoiceRecord(self.source.array.doa_ms, self.spec.rate_hz)
+        self.check = ChannelCheck(self.source, self.spec)
         self._next_state = 0.0
         return True
+
+    def prepare(self, frontend: FrontendConfig) -> None:
+        """What is done to the recogniser's input, and kept of it. Once attached, and when that changes."""
+        if self._tap is None:
+            afar = self.source.type == "file" and not self.source.realtime  # nobody asks what was just now
+            self._tap = DebugTap(self._path, self.spec.rate_hz, 0 if afar else frontend.tap_s)
+        wanted = (frontend.agc_level_db, frontend.agc_most_db) if frontend.agc else None
+        if wanted != (self._gain.settings if self._gain else None):
+            self._gain = GainControl(*wanted) if wanted else None
+
+    def input(self, sample: int, audio: Samples) -> Samples:
+        """What the recogniser hears of a block [n] of the front end, whose VAD has spoken already."""
+        if self._gain is not None:
+            audio = self._gain.process(audio, self.vad_prob)
+        if self._tap is not None:
+            self._tap.write(sample, audio, self.vad_prob)
+        return audio
 
     def _open(self) -> RingReader:
         """At the checkpoint; a resumed utterance needs the front end warmed up with what came before it."""
@@ -125,7 +150,9 @@ class Feed:
     def close(self) -> None:
         if self._reader:
             self._reader.close()
-        self._reader = None
+        if self._tap:
+            self._tap.close()
+        self._reader = self._tap = self._gain = None
         self.listener = None
 
     @property
@@ -218,6 +245,21 @@ class Feed:
     def time_ns(self, sample: int) -> int:
         return self.reader.time_ns(sample) if self._reader else 0
 
+    def restart_check(self) -> None:
+        """The next frames do not follow those before."""
+        if self.check is not None:
+            self.check.restart()
+
+    def changed_faults(self) -> tuple[str, ...] | None:
+        """All that is wrong with the channels, one line each, where that has changed since it was asked."""
+        if self.check is None or not self.check.take_change():
+            return None
+        return tuple(fault.message for fault in self.check.faults)
+
     def meter(self, block: Block) -> Level | None:
-        """Feed the level meter; it reports every ``level_ms``."""
-        return self.level_meter.accept(block.frames, block.index, self.spec, self.vad_prob)
+        """Feed the level meter, which reports every ``level_ms``, and what watches the channels."""
+        assert self.check is not None, "not attached"
+        self.check.accept(block.frames)
+        level = self.level_meter.accept(block.frames, block.index, self.spec, self.vad_prob)
+        faults = tuple(fault.message for fault in self.check.faults)
+        return replace(level, faults=faults) if level and faults else level

@@ -105,6 +105,15 @@ class Located:
 
 
 @dataclass(frozen=True)
+class ChannelsJudged:
+    """The faults of a source's channels are others than before ``sample``: all of them, one line each."""
+
+    source: str
+    sample: int
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class GapSeen:
     """The recogniser came across a gap, or lost audio because it was too slow."""
 
@@ -229,6 +238,7 @@ FromWorker = (
     | Recognized
     | Heard
     | Located
+    | ChannelsJudged
     | GapSeen
     | Drained
     | CloseExpected

@@ -19,6 +19,7 @@ from cosyd.frontend.contract import StreamFrontEnd
 from cosyd.ring import Block
 from cosyd.runtime.feed import Feed
 from cosyd.runtime.ipc import (
+    ChannelsJudged,
     CheckHotwords,
     CloseExpected,
     Drained,
@@ -115,6 +116,7 @@ class Pipeline:
         for feed in self._feeds.values():
             feed.level_meter.period_ms = config.publish.level_ms
             if feed.listener:
+                feed.prepare(config.frontend)
                 feed.listener.reconfigure(config.vad, config.endpoint, self._asr_of(feed))
 
     def check_hotwords(self, question: CheckHotwords) -> None:
@@ -198,6 +200,7 @@ class Pipeline:
         if feed.interrupted:
             self._front_end.restart(feed.slot, block.index)
             feed.interrupted = False
+            feed.restart_check()
         self._front_end.push(feed.slot, block.frames, block.index)
         level = feed.meter(block)
         if not feed.intact(block):  # overwritten while it was copied; the next block tells how much is lost
@@ -206,6 +209,8 @@ class Pipeline:
             return
         if level:
             self._emit_level(feed, level)
+        if (faults := feed.changed_faults()) is not None:
+            self._emit(ChannelsJudged(feed.name, block.index, faults))
         self._step()
 
     def _attach(self, feed: Feed) -> bool:
@@ -216,6 +221,7 @@ class Pipeline:
         self._front_end.lend(feed.slot, feed.reader.capacity)
         feed.interrupted = True
         config = self._config
+        feed.prepare(config.frontend)
         feed.listener = self._listen(
             config.vad,
             config.endpoint,
@@ -244,7 +250,8 @@ class Pipeline:
                 if feed.listener and not feed.muted and sample >= feed.listen_from:
                     if feed.voices is not None:
                         self._note_voices(feed, sample, batch.voices.get(int(slot), ()))
-                    self._act(feed, feed.listener.accept(sample, batch.asr[row], feed.vad_prob))
+                    audio = feed.input(sample, batch.asr[row])
+                    self._act(feed, feed.listener.accept(sample, audio, feed.vad_prob))
 
     def _note_voices(self, feed: Feed, sample: int, voices: tuple[Voice, ...]) -> None:
         assert feed.voices is not None, "asked of a microphone array only"

@@ -22,6 +22,7 @@ from cosyd.runtime import recognition_worker
 from cosyd.runtime.board import Board, SourceRecord
 from cosyd.runtime.ipc import (
     AddSource,
+    ChannelsJudged,
     CheckHotwords,
     CloseExpected,
     Drained,
@@ -185,10 +186,12 @@ class RecognitionSupervisor:
         elif isinstance(message, Removed | CloseExpected):
             if message in self._awaited:
                 self._awaited[message].set()
-        elif isinstance(message, Recognized | Heard | Located | GapSeen | Drained):
+        elif isinstance(message, Recognized | Heard | Located | ChannelsJudged | GapSeen | Drained):
             self._about_source(message)
 
-    def _about_source(self, message: Recognized | Heard | Located | GapSeen | Drained) -> None:
+    def _about_source(
+        self, message: Recognized | Heard | Located | ChannelsJudged | GapSeen | Drained
+    ) -> None:
         record = self._board.records.get(message.source)
         if record is None:  # removed meanwhile
             return
@@ -198,6 +201,8 @@ class RecognitionSupervisor:
             self._board.heard(message)
         elif isinstance(message, Located):
             self._board.located(message)
+        elif isinstance(message, ChannelsJudged):
+            self._board.judged(record, message)
         elif isinstance(message, GapSeen):
             self._board.saw_gap(record, message)
         else:  # perhaps its ring was closed only to make room for one of another format

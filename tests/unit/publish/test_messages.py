@@ -82,7 +82,7 @@ WIRE: list[tuple[AnyMessage, str, str]] = [
         Level(source="mic", rms_db=(-20.5, -math.inf), peak_db=(-3.0, math.nan), vad_prob=0.25, **STAMPS),
         "level.mic",
         '{"type":"level",' + HEAD + ',"rms_db":[-20.5,-120.0],"peak_db":[-3.0,-120.0],'
-        '"vad_prob":0.25,"clipped":false}',
+        '"vad_prob":0.25,"clipped":false,"faults":[]}',
     ),
     (
         Doa(source="mic", azimuth_deg=90.0, **STAMPS),
