@@ -1,0 +1,66 @@
+"""Calibration of confidences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosyd.asr.confidence import Calibration, calibration_error, reliability
+from cosyd.errors import ModelDamaged
+
+
+def words(slope: float, offset: float, count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
+    """Confidences of a model that is off by a known line, and which words are right."""
+    random = np.random.default_rng(0)
+    confidences = random.beta(4, 1.5, count)
+    odds = np.log(confidences / (1 - confidences))
+    right = random.random(count) < 1 / (1 + np.exp(-(slope * odds + offset)))
+    return confidences, right
+
+
+@pytest.mark.parametrize(("slope", "offset"), [(0.5, -0.3), (1.0, 0.0), (1.8, 0.6)])
+def test_the_line_is_found_and_makes_confidences_true(slope: float, offset: float) -> None:
+    confidences, right = words(slope, offset)
+    found = Calibration.fit(confidences, right)
+    assert (found.slope, found.offset) == pytest.approx((slope, offset), abs=0.1)
+    better = [found(p) for p in confidences]
+    assert calibration_error(better, right) < 0.02
+    if slope != 1:
+        assert calibration_error(confidences, right) > 0.05
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 3), st.floats(-3, 3))
+def test_order_is_kept(a: float, b: float, slope: float, offset: float) -> None:
+    calibration = Calibration(slope, offset)
+    low, high = sorted((a, b))
+    assert 0 <= calibration(low) <= calibration(high) <= 1
+
+
+def test_few_words_or_one_sided_ones_change_little() -> None:
+    assert Calibration.fit([], []) == Calibration()
+    found = Calibration.fit([0.9] * 3, [True] * 3)
+    assert 0.9 < found(0.9) < 1
+
+
+def test_the_diagram_and_its_error() -> None:
+    found = reliability([0.9, 0.1, 0.2, 0.8], [True, False, True, True], bins=2)
+    assert [(each.count, each.confidence, each.right) for each in found] == [
+        (2, pytest.approx(0.15), 0.5),
+        (2, pytest.approx(0.85), 1.0),
+    ]
+    assert calibration_error([0.9, 0.1, 0.2, 0.8], [True, False, True, True], 2) == pytest.approx(0.25)
+    assert calibration_error([], []) == 0
+
+
+def test_it_lies_beside_the_model(tmp_path: Path) -> None:
+    assert Calibration.of(tmp_path) == Calibration()
+    assert Calibration()(0.7) == pytest.approx(0.7)
+    Calibration(0.5, -0.25).save(tmp_path)
+    assert Calibration.of(tmp_path) == Calibration(0.5, -0.25)
+    (tmp_path / "confidence.json").write_text('{"slope": "steep"}')
+    with pytest.raises(ModelDamaged, match="needs the numbers slope and offset"):
+        Calibration.of(tmp_path)
