@@ -111,6 +111,12 @@ def _tables(report: Report, found: dict[str, Any]) -> None:
         for r in found.get("blocks", [])
     ]
     report.table("A block of 32 ms from a ring, as the daemon runs it (µs)", head, rows)
+    calls = [
+        (f"{r['streams']:,}", f"{r['hops']:,}", ", ".join(f"{k} {number(v)}" for k, v in r["calls"].items()))
+        for r in found.get("driver_calls", [])
+        if "calls" in r
+    ]
+    report.table("All calls of the driver, a hop, by CUPTI", ("streams", "hops", "calls"), calls)
     report.table("Other implementations", ("what", "batch", "per hop, µs"), _others(found))
     if ceilings := found.get("ceilings"):
         report.table("What the chip reaches", ("what", ""), [(k, number(v)) for k, v in ceilings[0].items()])
@@ -122,6 +128,12 @@ def _others(found: dict[str, Any]) -> Sequence[Sequence[str]]:
         for r in found.get("torch", [])
         if "batch" in r
     ]
+    for r in found.get("ort", []):
+        if "batch" in r:
+            what = f"ONNX Runtime {r['onnxruntime']} on CUDA, FP32, networks alone"
+            rows.append((what, str(r["batch"]), number(r["per_hop_us"])))
+        else:
+            rows.append((f"ONNX Runtime on CUDA: not measured, {r['reason']}", "", ""))
     for r in found.get("cpu", []):
         rows.append(("CPU front end's DTLN and VAD, one thread", str(r["batch"]), number(r["hop_us"]["p50"])))
     return rows

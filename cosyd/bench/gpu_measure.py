@@ -20,6 +20,7 @@ import numpy as np
 from cosyd.bench.gpu_blocks import blocks
 from cosyd.bench.gpu_memory import MemorySampler
 from cosyd.bench.gpu_runner import SPEC, Runner, Values, percentiles, timed
+from cosyd.bench.gpu_trace import DriverCalls, find_cupti
 from cosyd.errors import GpuError
 from cosyd.gpu.driver import Gpu
 from cosyd.gpu.layout import CHUNK
@@ -140,6 +141,21 @@ class GpuBench:
         seconds = timed(block, lambda: None, blocks) / FRAME.block_hops
         return {"batch": batch, "threads": 1, "hop_us": percentiles(seconds)}
 
+    def driver_calls(self, count: int, hops: int = 1_000) -> Values:
+        """Calls of the driver a hop, and bytes of memory taken meanwhile. ImportError without CUPTI."""
+        cupti = find_cupti()
+        if cupti is None:
+            raise ImportError("CUPTI is not installed here")
+        with self.open(count, "fp32") as pipeline:
+            pipeline.warm_up()
+            run = self._runner(pipeline, count)
+            run.steps(10)
+            before = self.gpu.memory.usage()
+            with DriverCalls(cupti) as seen:
+                run.steps(hops)
+            taken = self.gpu.memory.usage().reserved - before.reserved
+        return {"streams": count, "hops": hops, "calls": seen.per(hops), "memory_taken": taken}
+
     def kernels(self, count: int, mode: Mode) -> Values:
         """Time of each kernel in a step, by events, launched one by one."""
         with self.open(count, mode) as pipeline:
@@ -167,6 +183,21 @@ class GpuBench:
         return {
             "batch": batch,
             "torch": torch.__version__,
+            "denoise_us": percentiles(hop),
+            "vad_us": percentiles(chunk),
+            "per_hop_us": round(float(per_hop) * 1e6, 1),
+        }
+
+    def ort(self, batch: int, repeats: int = 200) -> Values:
+        """ONNX Runtime on CUDA: one DTLN hop and a quarter of a VAD chunk, everything bound on the device."""
+        from cosyd.bench.gpu_ort import OrtNetworks
+
+        networks = OrtNetworks(self._models, batch)
+        hop, chunk = (timed(call, lambda: None, repeats) for call in (networks.denoise, networks.speech))
+        per_hop = np.median(hop) + np.median(chunk) / 4
+        return {
+            "batch": batch,
+            "onnxruntime": networks.version,
             "denoise_us": percentiles(hop),
             "vad_us": percentiles(chunk),
             "per_hop_us": round(float(per_hop) * 1e6, 1),
@@ -233,6 +264,11 @@ def measure(
         for batch in (1, 64):
             note("cpu", bench.cpu(batch))
         _compare(bench, note)
+        try:
+            for count in (1, 1024):
+                note("driver_calls", bench.driver_calls(count))
+        except ImportError as error:
+            note("driver_calls", {"reason": str(error)})
     for streams in (1, 8):
         for lent in (False, True):
             note("blocks", blocks(models, cache, lent, 300 if quick else 3_000, streams))
@@ -260,3 +296,8 @@ def _compare(bench: GpuBench, note: Callable[[str, Any], None]) -> None:
             note("torch", bench.torch(batch))
     except ImportError:
         note("torch", {"reason": "PyTorch is not installed here"})
+    try:
+        for batch in (1, 1024):
+            note("ort", bench.ort(batch))
+    except ImportError as error:
+        note("ort", {"reason": str(error)})

@@ -39,6 +39,11 @@ if [ -n "$sanitizer" ]; then
 else
     echo "== compute-sanitizer is not installed here: NOT RUN"
 fi
+echo "== driver calls of a hop"
+$python tests/gpu/trace_gpu.py "$models" "$COSYD_KERNEL_CACHE"
+echo "== a CUDA error under running streams"
+$python tests/gpu/dead_gpu.py "$models" "$COSYD_KERNEL_CACHE"
+
 if [ -n "${COSYD_MIXTURES:-}" ]; then
     echo "== quality"
     $python tests/gpu/quality_gpu.py "$COSYD_MIXTURES" "$models" "$COSYD_KERNEL_CACHE" "$output/gpu-quality.json"

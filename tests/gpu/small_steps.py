@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cosyd.bench.gpu_blocks import blocks
 from cosyd.bench.gpu_runner import Runner
 from cosyd.gpu.driver import Gpu
 from cosyd.gpu.mel import WHISPER
@@ -42,7 +43,8 @@ def main() -> None:
                 run = Runner(pipeline, settings.slots)
                 run.steps(5)
                 assert np.isfinite(run.seconds).all()
-    sys.stdout.write(f"{len(CASES)} pipelines\n")
+    found = blocks(models, cache, lent=True, count=5)
+    sys.stdout.write(f"{len(CASES)} pipelines; a ring: {found['frames']}\n")
 
 
 if __name__ == "__main__":

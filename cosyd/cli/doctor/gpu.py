@@ -48,6 +48,7 @@ def stages(config: Config, why: Refusal | None) -> Iterator[Check]:
     """What each stage runs on, and why there."""
     where = f"CPU: {why.reason}" if why else "GPU: one is there with all that is needed"
     yield ok("stage.vad", where)
+    yield ok("stage.asr", f"CPU: {config.asr.model} runs in ONNX Runtime there, whatever gpu.backend is")
     off = "nobody would hear it (frontend.denoise, vad_input, asr_input)"
     yield ok("stage.denoise", where if needs_denoiser(config.frontend) else f"none: {off}")
 
