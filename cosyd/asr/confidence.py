@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.errors import ModelDamaged
+from cosyd.types import Transcript
 
 FILE = "confidence.json"  # in a model's folder
 _CERTAIN = 1e-4  # log-odds end here: a single word should not weigh like thousands
@@ -80,6 +81,17 @@ class Calibration:
         file = folder / FILE
         file.write_text(json.dumps(asdict(self)) + "\n", "utf-8")
         return file
+
+
+def calibrated(transcript: Transcript, calibration: Calibration) -> Transcript:
+    """With confidences that mean what they say, of words and of the whole; ``sure`` stays the model's own."""
+    if calibration == Calibration():
+        return transcript
+    words = tuple(
+        word if word.conf is None else replace(word, conf=calibration(word.conf)) for word in transcript.words
+    )
+    conf = None if transcript.conf is None else calibration(transcript.conf)
+    return replace(transcript, words=words, conf=conf)
 
 
 @dataclass(frozen=True)

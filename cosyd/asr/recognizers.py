@@ -60,7 +60,13 @@ def open_streaming(config: AsrConfig, folder: Path, streams: int) -> CachedState
     from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 
     recognizer = CachedStateRecognizer.load(
-        folder, name=folder.name, threads=config.threads, paths=config.beam, capacity=streams
+        folder,
+        name=folder.name,
+        threads=config.threads,
+        paths=config.beam,
+        capacity=streams,
+        language_model=None if config.language_model is None else Path(config.language_model),
+        language_weight=config.language_weight,
     )
     recognizer.warm_up()
     return recognizer

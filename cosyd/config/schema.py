@@ -66,7 +66,7 @@ class ArrayConfig(Section):
     azimuth_deg: float = live(0.0, "steer fixed: where to, in the room.", ge=-360, le=360)
     elevation_deg: float = live(0.0, "steer fixed: how far above the array's plane.", ge=-90, le=90)
     loading_db: float = live(
-        -20.0, "Diagonal loading of the sharp beams: higher is more robust and less sharp.", ge=-60, le=20
+        -25.0, "Diagonal loading of the sharp beams: higher is more robust and less sharp.", ge=-60, le=20
     )
     zones: tuple[ZoneConfig, ...] = live((), "Sectors to listen to or to ignore; none is all around.")
     gains_db: tuple[float, ...] | None = live(
@@ -194,6 +194,10 @@ class AsrConfig(Section):
     beam: int = restart(
         1, "Paths that the decoder follows at a time; 1 is greedy, unless there are hotwords.", ge=1, le=16
     )
+    language_model: str | None = restart(
+        None, "File of word n-grams (KenLM's) beside a streaming model; needs `cosyd[lm]`."
+    )
+    language_weight: float = restart(0.3, "language_model: its weight beside the sound.", ge=0, le=2)
     hotwords: tuple[str, ...] = live((), "Phrases to favour, each optionally ending in `:score`.")
     hotwords_file: str | None = live(
         None, "File with more of them, one a line; it is read again when it changes."
@@ -201,7 +205,7 @@ class AsrConfig(Section):
 
 
 class TextConfig(Section):
-    """Finals as one would write them, in the field `written` beside `text`, which stays what was recognised."""
+    """Finals as one would write them, in `written` beside `text`, which stays what was recognised."""
 
     numbers: bool = restart(False, "Numbers, times, dates and money in figures; needs `cosyd[text]`.")
     language: Literal["en", "zh", "ja"] = restart("en", "numbers: the language that is spoken.")

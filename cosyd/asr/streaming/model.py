@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from cosyd.asr.confidence import Calibration
 from cosyd.asr.decoders.ctc_beam import CtcBeam
 from cosyd.asr.decoders.ctc_greedy import CtcGreedy
 from cosyd.asr.decoders.hypothesis import StreamDecoder
+from cosyd.asr.decoders.language_model import LanguageModel
 from cosyd.asr.decoders.transducer_beam import TransducerBeam
 from cosyd.asr.decoders.transducer_greedy import TransducerGreedy
 from cosyd.asr.streaming.families import describe
@@ -27,6 +29,8 @@ from cosyd.engine.protocol import Engine
 from cosyd.errors import ModelDamaged
 
 OpenEngine = Callable[[Path], Engine]
+
+LANGUAGE_PATHS = 8  # followed where a language model chooses, and nobody asked for more
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class StreamingModel:
         self.spec = spec
         self.tokens = tokens
         self.networks = networks
+        self.calibration = Calibration.of(folder.path)
+        self.language_model: LanguageModel | None = None
         self._engines = ExitStack()
 
     @classmethod
@@ -102,13 +108,16 @@ class StreamingModel:
             )
 
     def search(self, paths: int, blank_penalty: float = 0.0) -> StreamDecoder[Any]:
-        """A search over this model's scores."""
-        blank = self.tokens.blank
+        """A search over this model's scores. A language model needs several paths to choose from."""
+        blank, lm = self.tokens.blank, self.language_model
+        if lm is not None:
+            paths = max(paths, LANGUAGE_PATHS)
         if self.networks is None:
-            return CtcGreedy(blank=blank) if paths == 1 else CtcBeam(beam=paths, blank=blank)
+            greedy = paths == 1
+            return CtcGreedy(blank=blank) if greedy else CtcBeam(beam=paths, blank=blank, language_model=lm)
         if paths == 1:
             return TransducerGreedy(self.networks, blank_penalty=blank_penalty)
-        return TransducerBeam(self.networks, beam=paths, blank_penalty=blank_penalty)
+        return TransducerBeam(self.networks, beam=paths, blank_penalty=blank_penalty, language_model=lm)
 
     def close(self) -> None:
         """Idempotent."""

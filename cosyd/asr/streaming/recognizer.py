@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from cosyd.asr.decoders.context_graph import ContextGraph
+from cosyd.asr.decoders.ngram import NgramLm
 from cosyd.asr.decoders.spelling import Speller, spell_hotwords
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.recognizer import Audio
@@ -35,10 +37,25 @@ class CachedStateRecognizer:
 
     @classmethod
     def load(
-        cls, folder: Path, *, name: str, threads: int = 1, paths: int = 1, capacity: int = 8
+        cls,
+        folder: Path,
+        *,
+        name: str,
+        threads: int = 1,
+        paths: int = 1,
+        capacity: int = 8,
+        language_model: Path | None = None,
+        language_weight: float = 0.3,
     ) -> CachedStateRecognizer:
-        """Raises ModelMissing or ModelDamaged for what is no folder of a streaming model."""
-        return cls(StreamingModel.load(folder, threads=threads), name=name, paths=paths, capacity=capacity)
+        """``language_model``: n-grams of words. Raises ModelMissing or ModelDamaged for what is no folder of
+        a streaming model, or no language model."""
+        with ExitStack() as loaded:
+            model = loaded.enter_context(StreamingModel.load(folder, threads=threads))
+            if language_model is not None:
+                lm = NgramLm.load(language_model, model.tokens, weight=language_weight)
+                model.language_model = lm
+            loaded.pop_all()
+        return cls(model, name=name, paths=paths, capacity=capacity)
 
     @property
     def backend(self) -> Backend:

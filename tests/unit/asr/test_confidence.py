@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosyd.asr.confidence import Calibration, calibration_error, reliability
+from cosyd.asr.confidence import Calibration, calibrated, calibration_error, reliability
 from cosyd.errors import ModelDamaged
+from cosyd.types import Transcript, Word
 
 
 def words(slope: float, offset: float, count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
@@ -54,6 +55,14 @@ def test_the_diagram_and_its_error() -> None:
     ]
     assert calibration_error([0.9, 0.1, 0.2, 0.8], [True, False, True, True], 2) == pytest.approx(0.25)
     assert calibration_error([], []) == 0
+
+
+def test_words_and_the_whole_are_calibrated() -> None:
+    said = Transcript("a b", (1, 2), 0.5, (Word("a", 0, 1, 0.5), Word("b", 1, 2)), (0.4, 0.9))
+    found = calibrated(said, Calibration(1, 1))
+    assert found.conf == found.words[0].conf == pytest.approx(1 / (1 + np.exp(-1)))
+    assert (found.words[1], found.sure, found.text) == (said.words[1], said.sure, said.text)
+    assert calibrated(said, Calibration()) is said
 
 
 def test_it_lies_beside_the_model(tmp_path: Path) -> None:

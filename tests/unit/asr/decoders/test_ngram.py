@@ -12,7 +12,9 @@ from cosyd.asr.decoders.ctc_beam import CtcBeam
 from cosyd.asr.decoders.hypothesis import log_softmax
 from cosyd.asr.decoders.ngram import NgramLm
 from cosyd.asr.decoders.transducer_beam import TransducerBeam
+from cosyd.asr.recognizers import open_streaming
 from cosyd.asr.streaming.tokens import Tokens
+from cosyd.config.schema import AsrConfig
 from cosyd.errors import ModelDamaged, ModelMissing
 
 TOKENS = Tokens(["<blk>", "▁FLAT", "▁FL", "AT", "▁WHITE", "▁WIGHT", "▁"])
@@ -151,3 +153,18 @@ def test_what_is_missing_or_damaged_is_told(tmp_path: Path) -> None:
     (tmp_path / "other.arpa").write_text("nothing of the kind")
     with pytest.raises(ModelDamaged, match="KenLM cannot read it"):
         NgramLm.load(tmp_path / "other.arpa", TOKENS)
+
+
+def test_a_streaming_model_takes_it_from_the_configuration(shared_data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("kenlm", reason="KenLM is not installed: pip install cosyd[lm]")
+    folder = shared_data.parent / "models" / "streaming-ctc-tiny"
+    file = tmp_path / "words.arpa"
+    file.write_text(ARPA)
+    config = AsrConfig(model=str(folder), language_model=str(file), language_weight=0.5)
+    recognizer = open_streaming(config, folder, 1)
+    slot = recognizer.open()
+    assert recognizer.accept([slot], [np.zeros(16_000, np.float32)])[0].text == ""
+    assert recognizer.finish(slot).text == ""
+    recognizer.close()
+    with pytest.raises(ModelMissing, match="no such language model"):
+        open_streaming(config.model_copy(update={"language_model": "none.arpa"}), folder, 1)
