@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from cosyd.asr.decoders.context_graph import ContextGraph
@@ -14,7 +14,7 @@ from cosyd.asr.streaming.chunk import LiveTranscript
 from cosyd.asr.streaming.encoder import SlottedEncoder
 from cosyd.asr.streaming.features import RATE_HZ, FeatureStream, Frames
 from cosyd.asr.streaming.model import Search, StreamingModel, silence
-from cosyd.asr.streaming.transcript import stable_text, transcript_of
+from cosyd.asr.streaming.transcript import confidence, stable_text, transcript_of
 from cosyd.errors import InferenceError
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,8 @@ class _Stream:
     frames: int = 0
     samples: int = 0
     ended: bool = False
+    said: tuple[tuple[int, ...], ...] = ()  # tokens of all readings when ``shown`` was made of them
+    shown: tuple[str, str] = ("", "")  # text and its stable part
 
 
 class Streams:
@@ -131,15 +133,20 @@ class Streams:
         return stream.search.n_best(stream.state, n, final=final)
 
     def transcript(self, slot: int, *, final: bool = False) -> LiveTranscript:
-        """The text since the stream was opened or restarted."""
+        """The text since the stream was opened or restarted; words with times in the ``final`` one only."""
         stream = self._streams[slot]
         beams = self.n_best(slot, ALL, final=final)
-        text = transcript_of(beams[0], self.model.tokens, self._spec.frame_s, stream.start_s)
-        return LiveTranscript(
-            **{field.name: getattr(text, field.name) for field in fields(text)},
-            stable=text.text if final else stable_text(beams, self.model.tokens),
-            trailing_s=beams[0].trailing_blanks * self._spec.frame_s,
-        )
+        trailing_s = beams[0].trailing_blanks * self._spec.frame_s
+        tokens = self.model.tokens
+        if final:
+            whole = transcript_of(beams[0], tokens, self._spec.frame_s, stream.start_s)
+            return LiveTranscript(**vars(whole), stable=whole.text, trailing_s=trailing_s)
+        said = tuple(beam.tokens for beam in beams)
+        if said != stream.said:  # most steps say nothing new
+            stream.said, stream.shown = said, (tokens.text(said[0]), stable_text(said, tokens))
+        text, stable = stream.shown
+        conf = confidence(beams[0].log_probs)
+        return LiveTranscript(text, said[0], conf, stable=stable, trailing_s=trailing_s)
 
     def restart(self, slot: int, graph: ContextGraph | None = None) -> None:
         """The text begins anew, the states of the encoder go on: what was heard is not heard again."""

@@ -10,6 +10,8 @@ from cosyd.asr.decoders.hypothesis import Hypothesis
 from cosyd.asr.streaming.tokens import Tokens
 from cosyd.types import Transcript, Word
 
+_LEAST = math.log(1e-6)
+
 
 @dataclass
 class _Group:
@@ -17,7 +19,7 @@ class _Group:
 
     tokens: list[int]
     frames: list[int]
-    probs: list[float]
+    log_probs: list[float]
 
 
 def transcript_of(hypothesis: Hypothesis, tokens: Tokens, frame_s: float, start_s: float = 0.0) -> Transcript:
@@ -28,27 +30,26 @@ def transcript_of(hypothesis: Hypothesis, tokens: Tokens, frame_s: float, start_
     """
     groups = _words(hypothesis, tokens)
     words = tuple(word for group in groups if (word := _word(group, tokens, frame_s, start_s)).w)
-    probs = [p for group in groups for p in group.probs]
-    sure = tuple(min(group.probs) for group in groups if tokens.text(group.tokens))
+    sure = tuple(math.exp(min(group.log_probs)) for group in groups if tokens.text(group.tokens))
     return Transcript(
         text=tokens.text(hypothesis.tokens),
         tokens=hypothesis.tokens,
-        conf=_mean(probs) if probs else None,
+        conf=confidence(hypothesis.log_probs),
         words=words,
         sure=sure if tokens.spaced else (),
     )
 
 
-def stable_text(beams: Sequence[Hypothesis], tokens: Tokens) -> str:
+def stable_text(readings: Sequence[tuple[int, ...]], tokens: Tokens) -> str:
     """The words that no later result can change: whole, and the same in every reading that is still followed.
 
     A search only ever goes on from the readings that it has, so what they share stays.
     """
-    first = beams[0].tokens
+    first = readings[0]
     shared = len(first)
-    for other in beams[1:]:
-        same = (i for i, (a, b) in enumerate(zip(first, other.tokens, strict=False)) if a != b)
-        shared = min(shared, len(other.tokens), next(same, shared))
+    for other in readings[1:]:
+        differs = (i for i, (a, b) in enumerate(zip(first, other, strict=False)) if a != b)
+        shared = min(shared, len(other), next(differs, shared))
     while shared > 0 and not (shared < len(first) and tokens.starts_word(first[shared])):
         shared -= 1  # the word may go on
     return tokens.text(first[:shared])
@@ -62,16 +63,19 @@ def _words(hypothesis: Hypothesis, tokens: Tokens) -> list[_Group]:
             groups.append(_Group([], [], []))
         groups[-1].tokens.append(token)
         groups[-1].frames.append(frame)
-        groups[-1].probs.append(math.exp(min(0.0, log_prob)))
+        groups[-1].log_probs.append(min(0.0, log_prob))
     return groups
 
 
 def _word(group: _Group, tokens: Tokens, frame_s: float, start_s: float) -> Word:
     start = start_s + group.frames[0] * frame_s
     end = start_s + (group.frames[-1] + 1) * frame_s
-    return Word(tokens.text(group.tokens), round(start, 3), round(end, 3), _mean(group.probs))
+    return Word(tokens.text(group.tokens), round(start, 3), round(end, 3), confidence(group.log_probs))
 
 
-def _mean(probs: Sequence[float]) -> float:
-    """Geometric; of each probability at least one in a million counts, so that one does not make all zero."""
-    return math.exp(sum(math.log(max(p, 1e-6)) for p in probs) / len(probs))
+def confidence(log_probs: Sequence[float]) -> float | None:
+    """Geometric mean of the probabilities; each counts at least one in a million, so that one does not make
+    all zero."""
+    if not log_probs:
+        return None
+    return math.exp(sum(min(0.0, max(p, _LEAST)) for p in log_probs) / len(log_probs))

@@ -90,8 +90,8 @@ def test_nothing_said() -> None:
 
 def test_what_all_readings_share_is_stable_up_to_the_last_whole_word() -> None:
     tokens, ids = tokens_of("▁he", "llo", "▁wor", "ld", "▁he")
-    assert stable_text([hypothesis(ids[:4], [1.0] * 4)], tokens) == "hello"
-    assert stable_text([hypothesis(ids, [1.0] * 5)], tokens) == "hello world"
-    other = [*ids[:3], tokens.ids["!"], ids[4]]
-    assert stable_text([hypothesis(ids, [1.0] * 5), hypothesis(other, [1.0] * 5)], tokens) == "hello"
-    assert stable_text([hypothesis(ids, [1.0] * 5), hypothesis(ids[:1], [1.0])], tokens) == ""
+    assert stable_text([tuple(ids[:4])], tokens) == "hello"
+    assert stable_text([tuple(ids)], tokens) == "hello world"
+    other = (*ids[:3], tokens.ids["!"], ids[4])
+    assert stable_text([tuple(ids), other], tokens) == "hello"
+    assert stable_text([tuple(ids), tuple(ids[:1])], tokens) == ""
