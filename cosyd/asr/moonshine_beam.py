@@ -29,7 +29,7 @@ from cosyd.asr.tokenizer import EOS
 Array = NDArray[Any]
 
 PRUNE = 6.0  # nats behind the best: such a path hardly ever wins
-MARGIN = 0.5  # nats
+MARGIN = 0.1  # nats: enough to win a tie; from 0.5 on, said again and again, hotwords pay
 
 
 class Steps(Protocol):
@@ -42,7 +42,7 @@ class Steps(Protocol):
 
 @dataclass(frozen=True)
 class Path:
-    """Tokens after BOS and the log probability of each.
+    """Tokens after BOS and the log probability of each; of a lifted one, with what it was lifted by.
 
     ``total``: what paths are compared by. ``state``: in the bias; ``lent``: bonus for a phrase that is not
     complete yet.
@@ -157,7 +157,8 @@ class BeamSearch:
         if self._bias is not None:
             state = self._bias.next(path.state, option.token)
             lent = max(0.0, path.lent + option.bonus) if self._bias.lent(state) else 0.0
-        return Path((*path.tokens, option.token), (*path.scores, option.score), option.total, state, lent)
+        sure = option.score + max(0.0, option.bonus)
+        return Path((*path.tokens, option.token), (*path.scores, sure), option.total, state, lent)
 
     def _options(
         self, alive: Sequence[Path], logits: Array, first: Array | None, best: float = -math.inf

@@ -29,8 +29,11 @@ _START_LATE_S = 0.020  # the heads for beginnings look so much behind them
 _UNLIKELY = 1e-4  # a frame that is not looked at at all costs no more than this
 _SHORTEST_S = 0.02
 _LEVEL_S = 0.01
-_QUIET_DB = 30.0  # below the loudest of the first word: before it
+_SILENT = 1e-10  # mean square of digital silence
+_SPAN_DB = 30.0  # what is further below the loudest of the first word is before it
+_QUIET_PERCENT, _ABOVE_DB = 10, 10.0  # and so is what is hardly louder than the quiet before
 _LONGEST_FIRST_S = 1.2  # no first word is longer; what is before it is noise
+_USUAL_FIRST_S = 0.3
 _PAUSE_FRAMES = 10  # 100 ms of quiet is longer than any closure inside a word
 
 
@@ -79,14 +82,17 @@ def _times(attention: Array) -> NDArray[np.float64]:
 
 
 def _onset(audio: Audio, end: float) -> float:
-    """Where the sound begins that ends at ``end``."""
+    """Where the sound begins that ends at ``end``: louder than what is quiet before it, without a pause."""
     hop = int(_LEVEL_S * FRAME.rate_hz)
     first = max(0, int((end - _LONGEST_FIRST_S) * FRAME.rate_hz) // hop)
     frames = audio[first * hop : int(end * FRAME.rate_hz) // hop * hop].reshape(-1, hop)
     if not len(frames):
         return 0.0
-    power = np.square(frames, dtype=np.float64).mean(axis=1)
-    loud = np.flatnonzero(power > power.max() * 10 ** (-_QUIET_DB / 10))
+    level_db = 10 * np.log10(np.square(frames, dtype=np.float64).mean(axis=1) + _SILENT)
+    quiet_db = float(np.percentile(level_db, _QUIET_PERCENT))
+    loud = np.flatnonzero(level_db > max(level_db.max() - _SPAN_DB, quiet_db + _ABOVE_DB))
+    if not loud.size:  # as loud all the time: the window says nothing
+        return max(0.0, end - _USUAL_FIRST_S)
     pauses = np.flatnonzero(np.diff(loud) > _PAUSE_FRAMES)
-    begin = int(loud[pauses[-1] + 1] if pauses.size else loud[0]) if loud.size else 0
+    begin = int(loud[pauses[-1] + 1] if pauses.size else loud[0])
     return (first + begin) * _LEVEL_S

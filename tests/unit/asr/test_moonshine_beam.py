@@ -1,0 +1,172 @@
+"""The beam against all sentences there are, for decoders small enough to list them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from cosyd.asr.moonshine_beam import BeamSearch, Path
+from cosyd.asr.moonshine_bias import Bias, Spelling
+from cosyd.asr.tokenizer import EOS, Tokenizer
+
+WORDS = ["▁a", "▁b", "▁c", "d", "e"]
+VOCABULARY = Tokenizer(
+    [b"<unk>", b"<s>", b"</s>", *(bytes([i]) for i in range(256)), *(word.encode() for word in WORDS)]
+)
+FIRST = 3 + 256
+A, B, C, D, E = range(FIRST, FIRST + 5)
+SIZE = len(VOCABULARY)
+LIVE = [EOS, A, B, C, D, E]
+MOST = 4
+
+
+class Table:
+    """A decoder whose logits are any function of the tokens so far; rows of the cache are those tokens."""
+
+    def __init__(self, seed: int, spread: float = 2.0) -> None:
+        self._seed = seed
+        self._spread = spread
+        self.rows: list[int] = []  # of each run
+
+    def logits(self, tokens: Sequence[int]) -> np.ndarray:
+        rng = np.random.default_rng([self._seed, *tokens])
+        logits = np.full(SIZE, -1e12, np.float32)
+        logits[LIVE] = rng.normal(0, self._spread, len(LIVE))
+        return logits
+
+    def step(self, tokens: Sequence[int], cache: dict[str, np.ndarray]) -> np.ndarray:
+        self.rows.append(len(tokens))
+        said = cache["said"]
+        cache["said"] = np.array([[*row, token] for row, token in zip(said.tolist(), tokens, strict=True)])
+        return np.stack([self.logits([int(t) for t in row]) for row in cache["said"]])
+
+    def pick(self, cache: dict[str, np.ndarray], rows: Sequence[int]) -> None:
+        cache["said"] = cache["said"][list(rows)]
+
+
+def nothing() -> dict[str, np.ndarray]:
+    return {"said": np.zeros((1, 0), np.int64)}
+
+
+def log_prob(table: Table, tokens: Sequence[int]) -> float:
+    total = 0.0
+    for i, token in enumerate(tokens):
+        logits = table.logits(tokens[:i]).astype(np.float64)
+        total += logits[token] - math.log(np.exp(logits).sum())
+    return total
+
+
+def sentences() -> list[tuple[int, ...]]:
+    """All that end by themselves, and all that are cut at ``MOST`` tokens."""
+    tokens = [A, B, C, D, E]
+    ended = [(*s, EOS) for n in range(MOST) for s in itertools.product(tokens, repeat=n)]
+    return [*ended, *itertools.product(tokens, repeat=MOST)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_wide_beam_finds_the_best_of_all_sentences_in_their_order(seed: int) -> None:
+    table = Table(seed)
+    best = sorted(sentences(), key=lambda s: -log_prob(table, s))
+    found = BeamSearch(1_000, prune=1e6).search(table, Path(), table.logits(()), nothing(), MOST)
+    assert found[0].tokens == tuple(token for token in best[0] if token != EOS)
+    assert found[0].total == pytest.approx(log_prob(table, best[0]), abs=1e-4)
+    totals = [path.total for path in found]
+    assert totals == sorted(totals, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_path_is_greedy(seed: int) -> None:
+    table = Table(seed)
+    tokens: list[int] = []
+    while len(tokens) < MOST and (token := int(table.logits(tokens).argmax())) != EOS:
+        tokens.append(token)
+    found = BeamSearch(1).search(table, Path(), table.logits(()), nothing(), MOST)
+    assert found[0].tokens == tuple(tokens)
+    assert len(found[0].scores) == len(tokens)
+
+
+def test_a_wider_beam_is_never_worse() -> None:
+    for seed in range(8):
+        table = Table(seed)
+        totals = [
+            BeamSearch(width).search(table, Path(), table.logits(()), nothing(), MOST)[0].total
+            for width in (1, 4, 1_000)
+        ]
+        assert totals[0] <= totals[2] + 1e-6
+        assert totals[1] <= totals[2] + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_agreed_of_a_draft_is_what_the_search_finds_itself(seed: int) -> None:
+    table = Table(seed, spread=6.0)  # so that some steps have one option only
+    search = BeamSearch(4)
+    whole = search.search(table, Path(), table.logits(()), nothing(), MOST)[0]
+    for draft in (whole.tokens, (*whole.tokens[:2], C, C), (D, D)):
+        rows = np.stack([table.logits(draft[:i]) for i in range(len(draft) + 1)])
+        path = search.agreed(rows, draft)
+        cache = {"said": np.array([path.tokens], np.int64).reshape(1, -1)}
+        again = search.search(table, path, rows[len(path.tokens)], cache, MOST)[0]
+        assert again.tokens == whole.tokens
+        assert again.scores == pytest.approx(whole.scores)
+
+
+# --- hotwords ------------------------------------------------------------------------------------------
+
+
+class Script(Table):
+    """``a`` then ``c``, unless told otherwise; ``b`` is behind ``a`` by ``gap``."""
+
+    def __init__(self, gap: float) -> None:
+        super().__init__(0)
+        self._gap = gap
+
+    def logits(self, tokens: Sequence[int]) -> np.ndarray:
+        logits = np.full(SIZE, -30.0, np.float32)
+        if not tokens:
+            logits[[A, B]] = 0.0, -self._gap
+        elif tokens[-1] == B:
+            logits[[D, C]] = -2.0, 0.0
+        else:
+            logits[C if len(tokens) == 1 else EOS] = 0.0
+        return logits
+
+
+def favour(*phrases: tuple[str, float]) -> Bias:
+    return Bias(Spelling(VOCABULARY), phrases)
+
+
+def say(table: Table, bias: Bias | None, **options: float) -> tuple[int, ...]:
+    return BeamSearch(4, bias, **options).search(table, Path(), table.logits(()), nothing(), MOST)[0].tokens
+
+
+def test_certain_steps_have_one_row() -> None:
+    table = Script(20.0)
+    BeamSearch(4).search(table, Path(), table.logits(()), nothing(), MOST)
+    assert table.rows == [1, 1]
+
+
+def test_a_phrase_within_its_worth_is_said() -> None:
+    assert say(Script(3.0), None) == (A, C)
+    assert say(Script(3.0), favour(("bd", 8.0))) == (B, D)
+    assert say(Script(5.0), favour(("bd", 4.0))) == (A, C)
+
+
+def test_a_bonus_lifts_to_the_likeliest_and_no_further() -> None:
+    """Paid in full, a phrase would be worth saying until the end."""
+    table = Script(3.0)
+    best = BeamSearch(4, favour(("bd", 12.0))).search(table, Path(), table.logits(()), nothing(), 30)[0]
+    assert best.tokens == (B, D)
+    assert best.total <= 1.0
+
+
+def test_without_its_phrase_a_word_gets_nothing() -> None:
+    """What ``b`` was lent for ``bd`` it gives back when it goes on otherwise."""
+    table = Script(3.0)
+    search = BeamSearch(4, favour(("be", 8.0)))
+    paths = search.search(table, Path(), table.logits(()), nothing(), MOST)
+    other = next(path for path in paths if path.tokens[:2] == (B, C))
+    assert other.total == pytest.approx(log_prob(table, (B, C, EOS)), abs=0.01)
