@@ -1,4 +1,4 @@
-"""Runs cosyd.bench.gpu and writes gpu.json, gpu.md and gpu-streams.svg.
+"""Runs cosyd.bench.gpu and writes gpu.json, gpu.md, gpu-streams.svg and gpu-memory.csv/.svg.
 
 bench_gpu.py MODELS CACHE FOLDER [--quick]
 """
@@ -21,9 +21,14 @@ def say(line: str) -> None:
 
 if __name__ == "__main__":
     models, cache, folder = (Path(argument) for argument in sys.argv[1:4])
-    result = run_with(models, cache, "--quick" in sys.argv, say)
+    result = run_with(models, cache, "--quick" in sys.argv, say, folder / "gpu-memory.csv")
     _, page = save(result, folder)
     (folder / "gpu-streams.svg").write_text(streams_chart(result["measured"]["streams"]))
     text = page.read_text()
-    page.write_text(text.replace("\n## ", "\n![Step time against streams](gpu-streams.svg)\n\n## ", 1))
+    charts = (
+        "![Step time against streams](gpu-streams.svg)\n\n![Memory while this ran](gpu-memory.svg)\n\n"
+        "The teeth are the benchmark's own: each row of streams opens a pipeline and closes it. The end of all "
+        "is where the beginning was.\n"
+    )
+    page.write_text(text.replace("\n## ", f"\n{charts}\n## ", 1))
     say(page.read_text())
