@@ -42,7 +42,8 @@ class Tokens:
         right, wrong = self._read(expected), self._read(got)
         if right == wrong:
             return None
-        at = next((i for i, (a, b) in enumerate(zip(right, wrong, strict=False)) if a != b), len(right))
+        shorter = min(len(right), len(wrong))
+        at = next((i for i in range(shorter) if right[i] != wrong[i]), shorter)
         return f"token {at} of {len(right)} in {self.output} differs"
 
     def _read(self, steps: Outputs) -> list[int]:

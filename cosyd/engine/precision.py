@@ -46,12 +46,14 @@ PRODUCTS = ("Conv", "Gemm", "MatMul")
 def to_half(network: bytes) -> bytes:
     """float16 where it is safe, float32 inputs and outputs."""
     from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
+    from onnxruntime.transformers.onnx_model import OnnxModel
 
     model = convert_float_to_float16(
         parse(network, "network"),
         keep_io_types=True,
         op_block_list=[*DEFAULT_OP_BLOCK_LIST, *STAY_FLOAT],
     )
+    OnnxModel(model).topological_sort()  # it puts its casts at the end
     return bytes(model.SerializeToString())
 
 
