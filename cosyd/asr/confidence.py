@@ -45,6 +45,8 @@ class Calibration:
 
     def __call__(self, confidence: float) -> float:
         """0..1 to 0..1, never falling as ``confidence`` rises."""
+        if self == NOTHING:
+            return confidence
         return float(_sigmoid(self.slope * _log_odds(np.asarray(confidence, np.float64)) + self.offset))
 
     @classmethod
@@ -83,9 +85,13 @@ class Calibration:
         return file
 
 
+NOTHING = Calibration()
+"""What changes nothing."""
+
+
 def calibrated(transcript: Transcript, calibration: Calibration) -> Transcript:
     """With confidences that mean what they say, of words and of the whole; ``sure`` stays the model's own."""
-    if calibration == Calibration():
+    if calibration == NOTHING:
         return transcript
     words = tuple(
         word if word.conf is None else replace(word, conf=calibration(word.conf)) for word in transcript.words

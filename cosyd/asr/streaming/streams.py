@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cosyd.asr.confidence import calibrated
 from cosyd.asr.decoders.context_graph import ContextGraph
 from cosyd.asr.decoders.hypothesis import Hypothesis, StreamDecoder
 from cosyd.asr.recognizer import Audio
@@ -140,12 +141,14 @@ class Streams:
         tokens = self.model.tokens
         if final:
             whole = transcript_of(beams[0], tokens, self._spec.frame_s, stream.start_s)
+            whole = calibrated(whole, self.model.calibration)
             return LiveTranscript(**vars(whole), stable=whole.text, trailing_s=trailing_s)
         said = tuple(beam.tokens for beam in beams)
         if said != stream.said:  # most steps say nothing new
             stream.said, stream.shown = said, (tokens.text(said[0]), stable_text(said, tokens))
         text, stable = stream.shown
         conf = confidence(beams[0].log_probs)
+        conf = None if conf is None else self.model.calibration(conf)
         return LiveTranscript(text, said[0], conf, stable=stable, trailing_s=trailing_s)
 
     def restart(self, slot: int, graph: ContextGraph | None = None) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cosyd.asr.confidence import Calibration, calibrated, calibration_error, reliability
+from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 from cosyd.errors import ModelDamaged
 from cosyd.types import Transcript, Word
 
@@ -63,6 +67,31 @@ def test_words_and_the_whole_are_calibrated() -> None:
     assert found.conf == found.words[0].conf == pytest.approx(1 / (1 + np.exp(-1)))
     assert (found.words[1], found.sure, found.text) == (said.words[1], said.sure, said.text)
     assert calibrated(said, Calibration()) is said
+
+
+def test_a_streaming_models_words_are_calibrated(shared_data: Path, tmp_path: Path) -> None:
+    folder = shared_data.parent / "models" / "streaming-ctc-tiny"
+    for file in folder.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    with tarfile.open(shared_data / "train" / "kathleen.tar") as archive:
+        recording = archive.extractfile(archive.getmembers()[0])
+        assert recording is not None
+        audio = soundfile.read(io.BytesIO(recording.read()), dtype="float32")[0]
+
+    def recognised(path: Path) -> Transcript:
+        recognizer = CachedStateRecognizer.load(path, name="tiny")
+        slot = recognizer.open()
+        recognizer.accept([slot], [audio])
+        transcript = recognizer.finish(slot)
+        recognizer.close()
+        return transcript
+
+    raw = recognised(tmp_path)
+    Calibration(0.5, -0.5).save(tmp_path)
+    found = recognised(tmp_path)
+    assert len(found.words) > 2
+    assert [word.conf for word in found.words] == [Calibration(0.5, -0.5)(w.conf) for w in raw.words]
+    assert (found.text, found.sure) == (raw.text, raw.sure)
 
 
 def test_it_lies_beside_the_model(tmp_path: Path) -> None:
