@@ -301,7 +301,7 @@ def _control(actions: Commands[Parser], name: str, summary: str) -> Parser:
 
 def _add_bench(commands: Commands[Parser]) -> None:
     bench = _command(commands, "bench", "measure", "bench")
-    bench.add_argument("what", choices=("ring", "frontend", "asr", "e2e", "gpu", "signals"))
+    bench.add_argument("what", choices=("ring", "frontend", "asr", "e2e", "gpu", "signals", "confidence"))
     bench.add_argument("--quick", action="store_true", help="a shorter run with less exact figures")
     bench.add_argument(
         "--memory-csv",
