@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,18 +47,25 @@ class Locator:
         self._tracker.silence(hops * _HOP_S)
         self._smooth, self._weight = None, 0.0
 
-    def hear(self, spectra: Spectra, weights: NDArray[np.float32] | None = None) -> None:
-        """Someone speaks: spectra [hops, microphones, BINS]; weights [hops, BINS]: of what is speech."""
-        correlations = self._srp.correlations(spectra, weights)
-        loud = np.ones(len(spectra)) if weights is None else weights.mean(axis=1)
+    def hear(
+        self,
+        spectra: Spectra,
+        share: NDArray[np.float32] | None = None,
+        noise: NDArray[np.complexfloating[Any, Any]] | None = None,
+    ) -> None:
+        """Someone speaks: spectra [hops, microphones, BINS]; the rest as ``Srp.correlations`` takes it."""
+        correlations, weights = self._srp.correlations(spectra, share, noise)
         keep = np.float32(np.exp(-_HOP_S / SMOOTH_S))
-        for hop, (now, share) in enumerate(zip(correlations, loud, strict=True)):
-            share = np.float32(share)
-            self._smooth = now * share if self._smooth is None else keep * self._smooth + share * now
-            self._weight = float(keep * self._weight + share)
+        for hop, (now, weight) in enumerate(zip(correlations, weights, strict=True)):
+            self._smooth = now if self._smooth is None else keep * self._smooth + now
+            self._weight = float(keep * self._weight + weight)
             if hop % STEP_HOPS == STEP_HOPS - 1 and self._weight > 0:
                 power = self._srp.power(self._smooth[None] / np.float32(self._weight))[0]
                 self._tracker.hear(self.peaks(power), STEP_HOPS * _HOP_S)
+
+    def power(self, spectra: Spectra) -> Power:
+        """[hops, microphones, BINS] -> [hops, directions] of the grid, all bins alike."""
+        return self._srp(spectra)
 
     def peaks(self, power: Power) -> list[Peak]:
         """The greatest local maxima of power [directions], interpolated."""

@@ -31,6 +31,8 @@ from cosyd.spec import FRAME
 from cosyd.types import Voice
 
 SPEAKS = 0.5  # probability of speech from which a block's direction is one of a voice
+CLEARLY = 0.2  # by how much more than the one listened to another must speak for the beam to turn
+PATIENCE_HOPS = 250 // FRAME.hop_ms  # ... for so long: half a word; shorter is mostly a mistake
 
 
 class ArrayPath:
@@ -53,6 +55,8 @@ class ArrayPath:
         )
         self._speech = SpeechShare()
         self._beam = Beam(config, self.geometry)
+        # Where voices are looked for, those that are to be ignored are voices too.
+        self._ambient = NoiseField(beams.diffuse(self.geometry))
         steps = sum(step.delay for step in self._behind)
         self._lag = (after + steps + self._own_delay) // FRAME.hop
         self._past: Spectra = np.zeros((0, 0, 0), np.complex64)
@@ -85,6 +89,9 @@ class ArrayPath:
         self._synthesis.reset()
         self._speech.reset()
         self._beam.reset()
+        self._ambient.reset()
+        self._attended: Track | None = None
+        self._challenged = 0  # hops for which another has spoken more
         if self._locator is not None:
             self._locator.reset()
         hops = self._lag + FRAME.block_hops
@@ -113,6 +120,7 @@ class ArrayPath:
         share = self._speech(raw, denoised, prob)
         voice = self._follow(spectra, share, prob)
         unwanted = voice is not None and not self._wanted(voice)
+        self._ambient.learn(spectra, 1 - share)
         self._beam.learn(spectra, np.ones_like(share) if unwanted else 1 - share)
         self._beam.steer(voice.direction if voice is not None and not unwanted else None)
         return tuple(self._tell(track) for track in self._voices())
@@ -127,8 +135,21 @@ class ArrayPath:
         if prob < SPEAKS:
             self._locator.silence(len(spectra))
             return None
-        self._locator.hear(spectra, share * share)  # a bin that is half noise has hardly a direction
-        return loudest(self._locator.voices)
+        self._locator.hear(spectra, share, self._ambient.covariance())
+        return self._attend(self._locator.voices, len(spectra))
+
+    def _attend(self, voices: list[Track], hops: int) -> Track | None:
+        """Whom to listen to: who was listened to before, unless another clearly speaks instead."""
+        best = loudest(voices)
+        if self._attended not in voices or best is self._attended:
+            self._attended, self._challenged = best, 0
+        elif best is not None and best.confidence > self._attended.confidence + CLEARLY:
+            self._challenged += hops
+            if self._challenged >= PATIENCE_HOPS:
+                self._attended, self._challenged = best, 0
+        else:
+            self._challenged = 0
+        return self._attended
 
     def _wanted(self, voice: Track) -> bool:
         azimuth, _ = angles(voice.direction)

@@ -8,6 +8,8 @@ a matrix: one product makes powers of correlations. (Picking them one by one tak
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,25 +40,38 @@ class Srp:
         # The real part of a correlation: the imaginary half of the basis has the sign of a conjugate.
         self._basis = np.concatenate((np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)), dtype=np.float32)
 
-    def correlations(self, spectra: Spectra, weights: NDArray[np.float32] | None = None) -> Power:
-        """[hops, microphones, BINS] -> [hops, pairs, lags], 1 where all phases agree.
+    def correlations(
+        self,
+        spectra: Spectra,
+        share: NDArray[np.float32] | None = None,
+        noise: NDArray[np.complexfloating[Any, Any]] | None = None,
+    ) -> tuple[Power, NDArray[np.float32]]:
+        """[hops, microphones, BINS] -> [hops, pairs, lags], and the weights [hops] that they are sums of.
 
-        ``weights`` [hops, BINS]: how much each bin counts, as a mask of speech; all the same without.
+        ``share`` [hops, BINS]: which part of each bin is speech, 0..1; all without. A bin counts by its
+        square: one that is half noise has hardly a direction. ``noise`` [BINS, microphones, microphones]:
+        coherence of the rest. Phases of a mixture are, on average, share² of the voice's and 1 - share² of
+        the noise's; the latter is taken off, else a noise from one place would be found where it is.
         """
         used = spectra[:, :, self._bins]
         phases = used / np.maximum(np.abs(used), _NOTHING)
         cross = phases[:, self._first] * phases[:, self._second].conj()
-        if weights is None:
-            cross *= np.float32(1 / len(self._bins))
+        if share is None:
+            weight = np.ones((len(spectra), len(self._bins)), np.float32)
         else:
-            share = weights[:, self._bins]
-            cross *= (share / np.maximum(share.sum(axis=1, keepdims=True), _NOTHING))[:, None]
+            weight = np.square(share[:, self._bins])
+        if noise is not None:
+            pairs = noise[self._bins][:, self._first, self._second].T.astype(np.complex64)
+            cross -= (1 - weight)[:, None] * pairs
+        cross *= weight[:, None]
         parts = np.concatenate((cross.real, cross.imag), axis=2)
-        return np.asarray(parts @ self._basis)
+        return np.asarray(parts @ self._basis), np.asarray(weight.sum(axis=1))
 
-    def __call__(self, spectra: Spectra, weights: NDArray[np.float32] | None = None) -> Power:
-        """[hops, microphones, BINS] -> [hops, directions]: mean over the pairs, at most 1."""
-        return self.power(self.correlations(spectra, weights))
+    def __call__(self, spectra: Spectra, share: NDArray[np.float32] | None = None) -> Power:
+        """[hops, microphones, BINS] -> [hops, directions]: mean over the pairs and bins, at most 1."""
+        sums, weights = self.correlations(spectra, share)
+        means = sums / np.maximum(weights, _NOTHING)[:, None, None]
+        return self.power(means.astype(np.float32, copy=False))
 
     def power(self, correlations: Power) -> Power:
         """[hops, pairs, lags] -> [hops, directions]. Linear: smoothed correlations give smoothed power."""

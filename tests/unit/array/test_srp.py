@@ -48,7 +48,7 @@ def test_power_is_what_its_definition_says(name: str) -> None:
 def test_a_plane_wave_s_azimuth_to_half_a_degree(name: str, azimuth: float) -> None:
     array = geometry(name)
     locator = Locator(array, space=False, talkers=2)
-    power = locator._srp(spectra_of(array, azimuth)[4:]).mean(axis=0)
+    power = locator.power(spectra_of(array, azimuth)[4:]).mean(axis=0)
     found, _ = angles(locator.peaks(power)[0].direction)
     assert abs(wrap(found - azimuth)) < 0.5
 
@@ -58,15 +58,15 @@ def test_a_line_of_microphones_tells_the_angle_to_its_axis() -> None:
     locator = Locator(array, space=False, talkers=1)
     for azimuth in (20.0, 75.0, 140.0):
         for side in (azimuth, -azimuth):  # front and back look the same
-            power = locator._srp(spectra_of(array, side)[4:]).mean(axis=0)
+            power = locator.power(spectra_of(array, side)[4:]).mean(axis=0)
             assert angles(locator.peaks(power)[0].direction)[0] == pytest.approx(azimuth, abs=1.0)
 
 
-@pytest.mark.parametrize(("azimuth", "elevation"), [(30.0, 10.0), (-100.0, 40.0), (160.0, 65.0)])
+@pytest.mark.parametrize(("azimuth", "elevation"), [(30.0, 25.0), (-100.0, 40.0), (160.0, 65.0)])
 def test_a_plane_wave_in_space_to_two_degrees(azimuth: float, elevation: float) -> None:
     array = geometry("uma-8")
     locator = Locator(array, space=True, talkers=1)
-    power = locator._srp(spectra_of(array, azimuth, elevation)[4:]).mean(axis=0)
+    power = locator.power(spectra_of(array, azimuth, elevation)[4:]).mean(axis=0)
     assert between(locator.peaks(power)[0].direction, unit(azimuth, elevation)) < 2.0
 
 
@@ -77,7 +77,7 @@ def test_bins_without_weight_do_not_count() -> None:
     spectra = np.where(low > 0, spectra_of(array, 40.0), spectra_of(array, -140.0, seed=1))[4:]
     locator = Locator(array, space=False, talkers=1)
     for weights, azimuth in ((low, 40.0), (1 - low, -140.0)):
-        power = locator._srp(spectra, np.tile(weights, (len(spectra), 1))).mean(axis=0)
+        power = Srp(array, locator.grid)(spectra, np.tile(weights, (len(spectra), 1))).mean(axis=0)
         assert abs(wrap(angles(locator.peaks(power)[0].direction)[0] - azimuth)) < 3
 
 

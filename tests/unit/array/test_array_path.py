@@ -1,0 +1,168 @@
+"""The whole path of one stream: who is heard, what is let through, what is remembered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from array_waves import geometry, plane_wave, spectra_blocks, white
+from numpy.typing import NDArray
+
+from cosyd.array.geometry import wrap
+from cosyd.array.make import make_path
+from cosyd.array.path import ArrayPath
+from cosyd.array.record import VoiceRecord
+from cosyd.array.step import ArrayStep
+from cosyd.array.zones import heard
+from cosyd.config.schema import ArrayConfig, ZoneConfig
+from cosyd.spec import FRAME
+from cosyd.types import Voice
+
+TAIL = 3 * FRAME.hop  # the denoiser's delay
+
+
+def rows(name: str, azimuth: float, blocks: int = 40, seed: int = 0) -> NDArray[np.float32]:
+    return plane_wave(geometry(name), white(blocks, seed), azimuth)
+
+
+def through(
+    path: ArrayPath, x: NDArray[np.float32], prob: float = 0.9
+) -> tuple[NDArray[np.float32], list[tuple[Voice, ...]]]:
+    """Every block is speech with ``prob``; nothing is known of its bins."""
+    out, voices = [], []
+    for block in spectra_blocks(x):
+        mono = path.process(block)
+        out.append(mono)
+        voices.append(path.heard(mono, None, prob))
+    return np.concatenate(out), voices
+
+
+@pytest.mark.parametrize("beamformer", ["off", "delay-sum", "superdirective", "mvdr"])
+def test_a_fixed_beam_gives_what_comes_from_there_after_its_delay(beamformer: str) -> None:
+    config = ArrayConfig(geometry="square-4", beamformer=beamformer, steer="fixed", azimuth_deg=40.0)
+    path = make_path(config)
+    signal = white(20)
+    out, _ = through(path, plane_wave(geometry("square-4"), signal, 40.0), prob=0.0)
+    assert path.delay == (0 if beamformer == "off" else FRAME.hop)
+    if beamformer != "off":  # phases refer to the centre, so it is the signal itself; windows are short
+        error = out[path.delay :] - signal[: -path.delay]
+        assert 10 * np.log10(np.square(error[512:]).mean() / np.square(signal).mean()) < -22
+
+
+def test_the_beam_finds_who_speaks_and_turns_there() -> None:
+    path = make_path(ArrayConfig(geometry="square-4", beamformer="superdirective"), TAIL)
+    signal = white(40)
+    out, voices = through(path, plane_wave(geometry("square-4"), signal, -75.0))
+    assert abs(wrap(voices[-1][0].azimuth_deg + 75.0)) < 2
+    late = slice(20 * 512, 39 * 512)
+    error = out[128:][late] - signal[:-128][late]
+    assert 10 * np.log10(np.square(error).mean() / np.square(signal).mean()) < -20
+
+
+def test_where_nobody_speaks_nobody_is_found() -> None:
+    path = make_path(ArrayConfig(geometry="square-4"), TAIL)
+    _, voices = through(path, rows("square-4", 30.0), prob=0.05)
+    assert set(voices) == {()}
+
+
+def test_the_same_comes_out_again_after_a_reset() -> None:
+    path = make_path(ArrayConfig(geometry="square-4"), TAIL)
+    x = rows("square-4", 100.0)
+    first, _ = through(path, x)
+    path.reset()
+    again, _ = through(path, x)
+    assert np.array_equal(first, again)
+
+
+def test_directions_are_the_room_s() -> None:
+    path = make_path(ArrayConfig(geometry="square-4", orientation_deg=30.0, doa="3d"), TAIL)
+    _, voices = through(path, rows("square-4", 0.0))
+    assert abs(wrap(voices[-1][0].azimuth_deg - 30.0)) < 3
+    assert voices[-1][0].elevation_deg is not None
+
+
+def test_a_steady_noise_is_learned_and_suppressed() -> None:
+    """The adaptive beam against the fixed one: a voice from 0, a noise from 130 degrees as loud."""
+    noise = plane_wave(geometry("square-4"), white(120, 7), 130.0)
+    level = {}
+    for beamformer in ("superdirective", "mvdr"):
+        path = make_path(
+            ArrayConfig(geometry="square-4", beamformer=beamformer, steer="fixed", azimuth_deg=0.0), TAIL
+        )
+        out, _ = through(path, noise, prob=0.0)
+        level[beamformer] = 10 * np.log10(np.square(out[-20 * 512 :]).mean())
+    assert level["mvdr"] < level["superdirective"] - 6
+
+
+def test_who_is_in_a_zone_to_be_ignored_is_told_of_but_not_looked_at() -> None:
+    zones = (ZoneConfig(name="tv", from_deg=60.0, to_deg=120.0, listen=False),)
+    ignored = make_path(ArrayConfig(geometry="uma-8", zones=zones), TAIL)
+    followed = make_path(ArrayConfig(geometry="uma-8"), TAIL)
+    x = plane_wave(geometry("uma-8"), white(80), 90.0)
+    _, voices = through(ignored, x)
+    assert voices[-1][0].zone == "tv"
+    assert ignored._beam._direction is None
+    through(followed, x)
+    assert followed._beam._direction is not None
+
+
+def test_zones_go_counter_clockwise_also_across_the_seam() -> None:
+    back = ZoneConfig(name="back", from_deg=150.0, to_deg=-150.0, listen=False)
+    desk = ZoneConfig(name="desk", from_deg=-30.0, to_deg=30.0)
+    for azimuth, alone, both in ((180.0, False, False), (0.0, True, True), (90.0, True, False)):
+        assert heard((back,), azimuth) is alone
+        assert heard((back, desk), azimuth) is both
+
+
+class Halves:
+    """A step that takes the last row away and trails by a hop."""
+
+    delay = FRAME.hop
+
+    def __init__(self) -> None:
+        self.resets = 0
+
+    def reset(self) -> None:
+        self.resets += 1
+
+    def process(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray(block[:-1] * np.float32(0.5))
+
+
+def test_steps_before_the_beam_get_references_too_and_their_delay_counts() -> None:
+    step: ArrayStep = Halves()
+    config = ArrayConfig(geometry="square-4", reference_channels=(4,), beamformer="off")
+    path = ArrayPath(config, 0, (step,))
+    assert path.rows == 5 and path.channels == (0, 1, 2, 3, 4)
+    assert path.delay == FRAME.hop
+    x = np.ones((5, FRAME.block), np.float32)
+    assert path.process(x) == pytest.approx(np.full(FRAME.block, 0.5))
+    path.reset()
+    assert step.resets == 2  # when it was made, too
+
+
+# --- what is remembered --------------------------------------------------------------------------------
+
+
+def voice(track: int, azimuth: float, conf: float = 0.9) -> Voice:
+    return Voice(track, azimuth, None, conf)
+
+
+def test_an_utterance_has_the_direction_of_who_spoke_most_in_it() -> None:
+    record = VoiceRecord(100, 16_000)
+    for block in range(100):
+        speaker = voice(1, 179.0 if block % 2 else -179.0) if block < 70 else voice(2, 40.0)
+        record.note(block * 512, (speaker,))
+    whole = record.between(0, 100 * 512)
+    assert whole is not None
+    assert (whole.track, abs(whole.azimuth_deg)) == (1, 180.0)
+    assert whole.conf == pytest.approx(0.63)
+    late = record.between(80 * 512, 100 * 512)
+    assert late is not None and (late.track, late.azimuth_deg) == (2, 40.0)
+    assert record.between(200 * 512, 300 * 512) is None
+
+
+def test_a_voice_is_told_of_at_the_pace_that_is_asked_for() -> None:
+    record = VoiceRecord(100, 16_000)
+    told = [bool(record.note(block * 512, (voice(1, 0.0),))) for block in range(100)]
+    assert told[0] and sum(told) == 25  # blocks of 32 ms: every fourth is 128 ms
+    assert record.note(100 * 512, (voice(2, 0.0, conf=0.1),)) == ()
