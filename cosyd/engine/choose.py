@@ -71,8 +71,13 @@ def choose_engine(
             raise GpuError("gpu.require_gpu is set and gpu.backend is cpu; change one of them")
         return _with_reason(_on_cpu(network, "gpu.backend is cpu"))
     machine = machine or look_around()
-    chooser = _Chooser(network, gpu, cache / "trt", machine)
+    chooser = _Chooser(network, gpu, plans_of(cache), machine)
     return _with_reason(chooser.choose(wait))
+
+
+def plans_of(cache: Path) -> Path:
+    """Where compiled networks lie."""
+    return cache / "trt"
 
 
 def _with_reason(engine: Engine) -> tuple[Engine, Backend]:

@@ -6,6 +6,7 @@ current in whichever thread calls and never pushed, so threads need not hand con
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import weakref
 from typing import Any
@@ -19,6 +20,7 @@ from cosyd.errors import GpuError, InferenceError
 
 Array = NDArray[Any]
 
+DRIVER = "libcuda.so.1"
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 
 
@@ -42,6 +44,10 @@ class CudaMemory:
     device = "cuda"
 
     def __init__(self, index: int = 0) -> None:
+        try:
+            ctypes.CDLL(DRIVER)
+        except OSError as error:
+            raise GpuError(f"no GPU: NVIDIA's driver is not installed ({DRIVER})") from error
         try:
             self._driver: Any = importlib.import_module("cuda.bindings.driver")
         except (ImportError, OSError) as error:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from cosyd.engine.golden import Golden
 from cosyd.engine.profiles import Profile
+from cosyd.errors import ModelMissing
+
+USUAL_STREAMS = 8
 
 
 @dataclass(frozen=True)
@@ -32,3 +35,24 @@ class Network:
         if self.plain is not None:
             return self.plain()
         return self.model.read_bytes() if isinstance(self.model, Path) else self.model
+
+
+def for_streams(path: Path, most: int, *, name: str | None = None, golden: Golden | None = None) -> Network:
+    """A network that takes one chunk of each of up to ``most`` streams, its states as inputs: every free axis
+    of an input is the number of streams. Raises ModelMissing, ModelDamaged."""
+    from cosyd.engine.compile import describe
+
+    if not path.is_file():
+        raise ModelMissing(f"{path}: not there")
+    inputs, _, _ = describe(path.read_bytes())
+    axes = {axis for spec in inputs for axis in spec.symbols}
+    profile = Profile.of({axis: (1, min(USUAL_STREAMS, most), most) for axis in axes})
+    label = name or path.stem
+    return Network(label, path, lambda: plain_of(path), (profile,) if axes else (), golden)
+
+
+def plain_of(path: Path) -> bytes:
+    """In the form that TensorRT takes."""
+    from cosyd.engine.rewrite import plain_network
+
+    return plain_network(path)

@@ -58,10 +58,7 @@ class PlanStore:
         return None
 
     def note(self, key: PlanKey) -> Note:
-        try:
-            return Note(**json.loads(self._note_path(key).read_text()))
-        except (OSError, ValueError, TypeError):
-            return Note()
+        return _read_note(self._note_path(key))
 
     def failure(self, key: PlanKey) -> str | None:
         """Why it is not tried to build this one; None if it may be."""
@@ -69,6 +66,10 @@ class PlanStore:
         if not note.failed or not 0 <= time.time() - note.at < RETRY_S:
             return None
         return note.failed
+
+    def notes(self) -> list[tuple[str, Note]]:
+        """All that is remembered, by the name of the plan's file."""
+        return [(path.stem, _read_note(path)) for path in sorted(self.folder.glob("*.note"))]
 
     def note_failure(self, key: PlanKey, reason: str) -> None:
         self._write(key, Note(failed=reason, at=time.time()))
@@ -115,3 +116,11 @@ class PlanStore:
             os.replace(temporary, self._note_path(key))  # noqa: PTH105
         except OSError as error:
             log.warning("%s cannot be written: %s", self._note_path(key), error.strerror)
+
+
+def _read_note(path: Path) -> Note:
+    """One that cannot be read says nothing."""
+    try:
+        return Note(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return Note()

@@ -19,12 +19,15 @@ LIBRARIES = {
     "systemd",
     "pycuda",
     "tensorrt",
+    "tensorrt_rtx_bindings",
+    "onnx",
 }
 MODULES = (
     "cosyd.client",
     "cosyd.capture",
     "cosyd.frontend.factory",
     "cosyd.asr.recognizers",
+    "cosyd.engine.choose",
     "cosyd.models.onnx",
     "cosyd.models.pull",
     "cosyd.runtime.offline",

@@ -46,10 +46,10 @@ def examine(args: Namespace) -> Iterator[Check]:
         files = ", ".join(map(str, loaded.files)) or "no file, all defaults"
         yield ok("config", files)
         yield from (warn("config", warning) for warning in loaded.warnings)
-    from cosyd.cli.doctor import audio, daemon, gpu, models, system
+    from cosyd.cli.doctor import audio, daemon, engines, gpu, models, system
 
     setup = Setup(loaded, listen=not args.quick and not daemon.running(loaded))
-    for area in (audio, models, gpu, system, daemon):
+    for area in (audio, models, gpu, engines, system, daemon):
         yield from area.examine(setup)
 
 
