@@ -251,6 +251,9 @@ def measure(
         if say:
             say(f"{name}: {json.dumps(value)}")
 
+    for streams in (1, 8):
+        for lent in (False, True):
+            note("blocks", blocks(models, cache, lent, 300 if quick else 3_000, streams))
     with GpuBench(models, cache) as bench, ExitStack() as stack:
         if memory_csv is not None:
             stack.enter_context(bench.sampling(memory_csv))
@@ -264,14 +267,7 @@ def measure(
         for batch in (1, 64):
             note("cpu", bench.cpu(batch))
         _compare(bench, note)
-        try:
-            for count in (1, 1024):
-                note("driver_calls", bench.driver_calls(count))
-        except ImportError as error:
-            note("driver_calls", {"reason": str(error)})
-    for streams in (1, 8):
-        for lent in (False, True):
-            note("blocks", blocks(models, cache, lent, 300 if quick else 3_000, streams))
+        _trace(bench, note)  # last: launches are slower once CUPTI has been loaded
     return report
 
 
@@ -287,6 +283,14 @@ def _sweep(bench: GpuBench, mode: Mode, quick: bool, note: Callable[[str, Any], 
         if value["step_ms"]["p99"] > 1.5 * HOP_MS:
             break
     note("streams", bench.streams(20_480, mode, 60 if quick else 250, aligned=True))
+
+
+def _trace(bench: GpuBench, note: Callable[[str, Any], None]) -> None:
+    try:
+        for count in (1, 1024):
+            note("driver_calls", bench.driver_calls(count))
+    except ImportError as error:
+        note("driver_calls", {"reason": str(error)})
 
 
 def _compare(bench: GpuBench, note: Callable[[str, Any], None]) -> None:

@@ -27,8 +27,7 @@ if __name__ == "__main__":
     text = page.read_text()
     charts = (
         "![Step time against streams](gpu-streams.svg)\n\n![Memory while this ran](gpu-memory.svg)\n\n"
-        "The teeth are the benchmark's own: each row of streams opens a pipeline and closes it. The end of all "
-        "is where the beginning was.\n"
+        "The teeth are the benchmark's own: each row of streams opens a pipeline and closes it.\n"
     )
     page.write_text(text.replace("\n## ", f"\n{charts}\n## ", 1))
     say(page.read_text())
