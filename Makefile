@@ -50,7 +50,7 @@ install:
 clean:
 	@rm -rf .venv .cache build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find cosyd tests -name __pycache__ -type d -prune -exec rm -rf {} +
-	@rm -f cosyd/ring/*.so
+	@rm -f cosyd/ring/*.so cosyd/asr/decoders/*.so
 
 # One stamp a purpose, made anew when what decides about the installation has changed. What "test" installs
 # does for all: a later "run" has nothing to add.

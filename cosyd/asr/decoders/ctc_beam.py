@@ -23,7 +23,16 @@ from cosyd.asr.decoders.context_graph import ROOT, ContextGraph
 from cosyd.asr.decoders.history import Cell, History, cells_of, grow, hypothesis_of
 from cosyd.asr.decoders.hypothesis import Floats, Hypothesis, Ints, Lengths, frame_counts
 from cosyd.asr.decoders.language_model import LanguageModel, LmStates, begin_all, finish_all, step_fresh
-from cosyd.asr.decoders.native import EMPTY, MOST, PREFIX, CtcCore, Records, blank_notes, graph_table
+from cosyd.asr.decoders.native import (
+    EMPTY,
+    MOST,
+    PREFIX,
+    CtcCore,
+    Records,
+    blank_notes,
+    graph_table,
+    require_alive,
+)
 
 _NONE = -1  # the last token of a hypothesis without any
 
@@ -99,17 +108,16 @@ class CtcBeam:
             candidates=min(self._candidates, scores.shape[2] - 1),
             blank=self._blank,
         )
+        lm = np.stack([state.lm for state in states])
         if self._lm is None:
             core.run(0, scores.shape[1], self._skip)
         else:
-            lm = np.stack([state.lm for state in states])
             self._run_with(self._lm, core, counts, prefixes, notes, lm)
-            for state, row in zip(states, lm, strict=True):
-                state.lm = row
+        require_alive(np.isfinite(prefixes["blank"]) | np.isfinite(prefixes["label"]))
         histories = grow([state.histories for state in states], notes)
         self._count(scores, states, counts)
         for i, state in enumerate(states):
-            state.prefixes, state.histories = prefixes[i], histories[i]
+            state.prefixes, state.histories, state.lm = prefixes[i], histories[i], lm[i]
             state.frames_seen += int(counts[i])
 
     def _run_with(

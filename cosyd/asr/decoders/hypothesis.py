@@ -55,7 +55,8 @@ class StreamDecoder(Protocol[State]):
     def decode(self, scores: Floats, states: Sequence[State], lengths: Lengths = None) -> None:
         """One chunk: ``scores`` is float32 [streams, frames, width], row i continues ``states[i]``.
 
-        ``lengths``: how many frames of each row count; None: all. Raises ValueError for sizes that differ.
+        ``lengths``: how many frames of each row count; None: all. Raises ValueError for sizes that differ,
+        and a beam search InferenceError for scores that are no numbers; states are then as before.
         """
         ...
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cosyd.asr.decoders import _beam
 from cosyd.asr.decoders.context_graph import ContextGraph
-from cosyd.asr.decoders.hypothesis import Floats, Ints
+from cosyd.asr.decoders.hypothesis import Floats, Ints, Mask
+from cosyd.errors import InferenceError
 
 MOST = _beam.MOST
 Records = NDArray[np.void]
@@ -60,6 +61,13 @@ def graph_table(graphs: Sequence[ContextGraph | None]) -> Ints:
         if graph is not None:
             row[:] = graph.table
     return rows
+
+
+def require_alive(alive: Mask) -> None:
+    """``alive`` [rows, width]. InferenceError for a row without any hypothesis: its scores were NaN."""
+    dead = np.flatnonzero(~np.any(alive, axis=1))
+    if len(dead):
+        raise InferenceError(f"stream {dead[0]} of the batch: the network's scores are no numbers")
 
 
 class _Core:

@@ -28,6 +28,7 @@ from cosyd.asr.decoders.native import (
     blank_notes,
     extend_hash,
     graph_table,
+    require_alive,
 )
 from cosyd.asr.decoders.transducer import DecoderCache, TransducerNetworks, first_context
 
@@ -111,6 +112,7 @@ class TransducerBeam:
             rows = np.flatnonzero(counts > frame)
             logits = self._networks.run_joiner(*core.pack(rows, frame))
             fresh = core.step(rows, frame, logits, self._penalty, self._temperature)
+            require_alive(np.isfinite(hypotheses["score"]))
             if len(fresh):
                 places = decoder_out.reshape(-1, decoder_out.shape[2])
                 places[fresh] = self._decoder.run(contexts.reshape(-1, contexts.shape[2])[fresh])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cosyd.asr.decoders.context_graph import ContextGraph
 from cosyd.asr.decoders.ctc_beam import CtcBeam, CtcBeamState
 from cosyd.asr.decoders.ctc_greedy import CtcGreedy
+from cosyd.errors import InferenceError
 
 
 def random_scores(seed: int, frames: int, vocabulary: int, sharp: float = 1.5) -> np.ndarray:
@@ -190,3 +191,14 @@ def test_a_restart_forgets_and_takes_other_hotwords() -> None:
     decoder.decode(scores[None], [again])
     expected = decoder.n_best(decode_whole(decoder, scores, graph))
     assert decoder.n_best(again) == expected
+
+
+def test_scores_that_are_no_numbers_change_nothing() -> None:
+    scores = speech_like(1, 20, 12)
+    decoder = CtcBeam()
+    state = decode_whole(decoder, scores)
+    before = decoder.n_best(state, 8)
+    with pytest.raises(InferenceError, match="stream 0 of the batch"):
+        decoder.decode(np.full((1, 3, 12), np.nan, np.float32), [state])
+    assert decoder.n_best(state, 8) == before
+    assert state.frames_seen == 20

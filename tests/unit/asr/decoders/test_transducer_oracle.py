@@ -15,6 +15,7 @@ import transducer_folder as small
 from cosyd.asr.decoders.context_graph import ContextGraph
 from cosyd.asr.decoders.transducer_beam import TransducerBeam
 from cosyd.asr.decoders.transducer_greedy import TransducerGreedy
+from cosyd.errors import InferenceError
 
 CHUNK = small.SHIFT // small.SUBSAMPLING  # frames that one step of the encoder gives
 FRAME_S = 0.04
@@ -190,3 +191,14 @@ def test_batches_and_chunks_change_nothing(folder: Path, recordings: list) -> No
         assert (found.tokens, found.frames) == (expected.tokens, expected.frames)
         assert found.score == pytest.approx(expected.score, abs=1e-4)
         assert state.frames_seen == len(encoded[states.index(state)])
+
+
+def test_scores_that_are_no_numbers_change_nothing(folder: Path, recordings: list) -> None:
+    decoder = TransducerBeam(small.Networks(folder))
+    state = decoder.open()
+    decoder.decode(recordings[0][1][None], [state])
+    before = decoder.n_best(state, 4)
+    with pytest.raises(InferenceError, match="stream 1 of the batch"):
+        broken = np.stack([recordings[0][1][:3], np.full((3, small.WIDTH), np.nan, np.float32)])
+        decoder.decode(broken, [decoder.open(), state])
+    assert decoder.n_best(state, 4) == before
