@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
+from cosyd.config.arrays import PRESETS
 from cosyd.errors import UsageError
 
 DESCRIPTION = """\
@@ -187,6 +188,18 @@ def _add_record(commands: Commands[Parser]) -> None:
 
 def _add_array(commands: Commands[Parser]) -> None:
     actions = _group(commands, "array", "look after a microphone array")
+    show = _command(actions, "show", "draw where the microphones are", "array_show")
+    show.add_argument("--geometry", choices=tuple(PRESETS), help="this one instead of a source's")
+    _json(_source(_configuration(show)))
+    odas = _command(
+        actions,
+        "odas",
+        "tell directions as ODAS does",
+        "array_odas",
+        "Tell directions in ODAS's JSON, on standard output or to a viewer that listens on a TCP port.",
+    )
+    odas.add_argument("--to", metavar="HOST:PORT", help="the viewer's address, by convention port 9000")
+    _source(_connect(_configuration(odas)))
     calibrate = _command(
         actions,
         "calibrate",
@@ -301,7 +314,23 @@ def _control(actions: Commands[Parser], name: str, summary: str) -> Parser:
 
 def _add_bench(commands: Commands[Parser]) -> None:
     bench = _command(commands, "bench", "measure", "bench")
-    bench.add_argument("what", choices=("ring", "frontend", "asr", "e2e", "gpu", "signals", "confidence"))
+    bench.add_argument(
+        "what",
+        choices=(
+            "ring",
+            "frontend",
+            "asr",
+            "e2e",
+            "gpu",
+            "signals",
+            "streaming",
+            "array",
+            "echo",
+            "confidence",
+            "hotwords",
+            "words",
+        ),
+    )
     bench.add_argument("--quick", action="store_true", help="a shorter run with less exact figures")
     bench.add_argument(
         "--memory-csv",

@@ -10,8 +10,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
-from cosyd.config.schema import ArrayConfig
+if TYPE_CHECKING:  # the command line names the presets and must not load pydantic
+    from cosyd.config.schema import ArrayConfig
 
 SPEED_OF_SOUND = 343.0  # m/s, in air of 20 °C
 CLOSEST_M = 0.001  # microphones nearer than this are one: no direction can be told from their difference
