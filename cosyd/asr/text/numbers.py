@@ -19,6 +19,7 @@ Language = Literal["en", "zh", "ja"]
 _STRETCHES = re.compile(r"([,.;:?!…，。；：？！、]+(?=\s|$)|[，。；：？！、]+)")
 _COUNT = r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|and)"
 _A_HUNDRED = re.compile(rf"\ban? (?=(?:hundred|thousand|million|billion) {_COUNT}\b)")
+_SMALL_ORDINAL = re.compile(r"[1-9](?:st|nd|rd|th)")  # "the first time" is written so
 _HOUR = re.compile(r"(?<![\d:.])0(\d:\d\d)(?!:?\d)")
 
 
@@ -57,7 +58,8 @@ class Numbers:
         kept: list[str] = []
         matcher = SequenceMatcher(a=[word.lower() for word in before], b=after, autojunk=False)
         for kind, a, b, c, d in matcher.get_opcodes():
-            kept += before[a:b] if kind == "equal" else after[c:d]
+            same = kind == "equal" or (d - c == b - a == 1 and _SMALL_ORDINAL.fullmatch(after[c]))
+            kept += before[a:b] if same else after[c:d]
         return " ".join(kept)
 
 

@@ -34,6 +34,7 @@ def english() -> Numbers:
         ("No one knows.", "No one knows."),
         ("At half past seven. Not before.", "At 7:30. Not before."),
         ("three thousand four hundred and two", "3402"),
+        ("The first of twenty one and the thirty second", "The first of 21 and the 32nd"),
         ("Version 3.5, it's fine", "Version 3.5, it's fine"),
         ("", ""),
     ],
