@@ -6,10 +6,10 @@ paths cost an eighth more than one, eight two fifths more (tiny-en on one core).
 because nothing else is within ``PRUNE`` of it, a step is a greedy step.
 
 With hotwords the score of a path is its log probability plus what it was lent for its phrases (shallow
-fusion, ``moonshine_bias``), taken back where a phrase is not completed. But a token is *lifted, not paid*: no
-bonus raises it by more than ``MARGIN`` above the likeliest token of that moment. A phrase that was heard well
-needs no bonus and gets next to none, so saying it again and again brings nothing. With bonuses paid in full a
-decoder that has lost the thread says its hotwords over and over.
+fusion, ``moonshine_bias``), taken back where a phrase is not completed. But a token is *lifted, not paid*: a
+bonus makes up for what the token is behind the likeliest one, and only ``PAID`` of it goes beyond. A phrase
+that was heard well gets next to nothing, so saying it again and again brings nothing. With bonuses paid in
+full a decoder that has lost the thread says its hotwords over and over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cosyd.asr.tokenizer import EOS
 Array = NDArray[Any]
 
 PRUNE = 6.0  # nats behind the best: such a path hardly ever wins
-MARGIN = 0.1  # nats: enough to win a tie; from 0.5 on, said again and again, hotwords pay
+PAID = 0.05  # share of a bonus beyond what makes up for the token; from 0.25 on, repeating hotwords pays
 
 
 class Steps(Protocol):
@@ -69,12 +69,12 @@ class BeamSearch:
     """``width`` paths at most; ``bias`` None: no hotwords."""
 
     def __init__(
-        self, width: int, bias: Bias | None = None, *, prune: float = PRUNE, margin: float = MARGIN
+        self, width: int, bias: Bias | None = None, *, prune: float = PRUNE, paid: float = PAID
     ) -> None:
         self._width = width
         self._bias = bias
         self._prune = prune
-        self._margin = margin
+        self._paid = paid
 
     def agreed(self, logits: Array, tokens: Sequence[int], first: Array | None = None) -> Path:
         """As much of these tokens as a search would have found without having any other path.
@@ -119,18 +119,14 @@ class BeamSearch:
             options = self._options(alive, rows, first, _best(ended))
             first = None
             alive, parents = self._advance(alive, options, ended)
-            # The total of a path only falls, but for what it may be lent: a path behind stays behind.
-            if not alive or alive[0].total + self._ahead <= _best(ended):
+            # A total hardly ever rises: a path that is behind stays behind.
+            if not alive or alive[0].total <= _best(ended):
                 alive = []
                 break
             if parents != list(range(len(rows))):
                 steps.pick(cache, parents)
             rows = steps.step([grown.tokens[-1] for grown in alive], cache)
         return sorted([*ended, *alive], key=lambda found: -found.total)
-
-    @property
-    def _ahead(self) -> float:
-        return 0.0 if self._bias is None else self._margin
 
     def _advance(
         self, alive: Sequence[Path], options: Sequence[_Option], ended: list[Path]
@@ -185,10 +181,10 @@ class BeamSearch:
         if self._bias is None:
             return logits
         bonus = self._bias.bonus(path.state)
-        most = np.maximum(logits.max() + self._margin - logits, 0)
+        lifted = np.minimum(bonus, logits.max() - logits + self._paid * bonus)
         nominal = self._bias.lent(path.state)
         owed = path.lent / nominal if nominal else 0.0  # what was lifted less has less to give back
-        return np.asarray(logits + np.where(bonus > 0, np.minimum(bonus, most), bonus * owed))
+        return np.asarray(logits + np.where(bonus > 0, lifted, bonus * owed))
 
 
 def _best(paths: Sequence[Path]) -> float:
