@@ -13,16 +13,16 @@ import numpy as np
 
 from cosyd.array.echo_delay import WINDOW_S, DelayEstimate, DelayEstimator
 from cosyd.array.echo_drift import DriftTracker
-from cosyd.array.echo_filter import KalmanEchoFilter, Real
+from cosyd.array.echo_filter import Complex, KalmanEchoFilter, Real
 from cosyd.array.echo_reference import ReferenceLine
 from cosyd.array.echo_residual import ResidualSuppressor
 from cosyd.spec import FRAME
 
 BLOCK = 2 * FRAME.hop  # 16 ms: half the cost of 8 ms, and the filter converges alike
 _HEAD = 32  # samples of filter before the direct path: 2 ms for what comes early
-_LEARNT_DB = 6.0  # echo return loss enhancement from which on the filter has an echo path to keep
+_POOR_DB = 3.0  # echo return loss enhancement below which there is nothing to lose
 _SURE = 20.0  # clarity of a correlation's peak on which the alignment moves
-_GOOD_DB = 15.0  # enhancement at which the alignment is beyond doubt
+_GOOD_DB = 10.0  # at which the filter is worth keeping
 _AGREE = 2  # samples by which two looks may differ and still mean the same delay
 _BETTER = 0.5  # share of the error's power that another alignment must leave to be taken
 _LOUD = 1e-8  # mean square below which nothing counts as played: -80 dBFS
@@ -96,7 +96,7 @@ class EchoCanceller:
             self._suppressor.reset()
         self._offset = 0.0
         self._seen: int | None = None  # delay of the last look
-        self._learnt = False  # there is an echo path to keep
+        self._good: Complex | None = None  # weights when they last did their work
         self._moves = 0
         self._mic_power = self._error_power = 0.0
         self._pending = self._pending[:, :0]
@@ -155,21 +155,26 @@ class EchoCanceller:
         """Move to where the echo is, when two looks agree and it pays."""
         confirmed = self._seen is not None and abs(estimate.delay - self._seen) <= _AGREE
         self._seen = estimate.delay
+        if self.state.erle_db >= _GOOD_DB:  # the alignment is beyond doubt
+            self._good = self._filter.weights.copy()
+            return
         if not confirmed or estimate.clarity < _SURE:
             return
         lag = estimate.delay - round(self._offset)
-        poor = self.state.erle_db < _LEARNT_DB
-        self._learnt |= not poor
-        if self._learnt and self.state.erle_db < _GOOD_DB and (jump := self._jump(lag)):
+        if self._good is not None and (jump := self._jump(self._good, lag)):
+            self._filter.weights = self._good.copy()
             self._move(self._offset + jump)
-        elif poor and not 0 <= lag <= 2 * _HEAD:
+        elif not 0 <= lag <= 2 * _HEAD and (self._good is None or self.state.erle_db < _POOR_DB):
             self._filter.forget()
-            self._learnt = False
+            self._good = None
             self._move(estimate.delay - _HEAD)
 
-    def _jump(self, lag: int) -> int:
-        """By how much the delay has changed, judging by the peak at ``lag``; 0 where moving does not pay."""
-        path = self._filter.impulses()[0].sum(axis=0)
+    def _jump(self, good: Complex, lag: int) -> int:
+        """By how much the delay has changed, judging by the peak at ``lag``; 0 where moving does not pay.
+
+        ``good``: the filter when it last did its work. It may have begun to learn something else since.
+        """
+        path = self._filter.impulses(good)[0].sum(axis=0)
         jump = lag - int(np.abs(path).argmax())
         return jump if jump and self._pays(path, jump) else 0
 

@@ -64,9 +64,10 @@ class KalmanEchoFilter:
             end = past.shape[1] - partition * block
             self._x[partition] = np.fft.rfft(past[:, end - 2 * block : end])
 
-    def impulses(self) -> Real:
-        """The echo paths as impulse responses [mics, references, samples]."""
-        blocks = np.fft.irfft(self.weights)[..., : self.block]  # [mics, partitions, references, block]
+    def impulses(self, weights: Complex | None = None) -> Real:
+        """Echo paths as impulse responses [mics, references, samples]: the present, or those of weights."""
+        chosen = self.weights if weights is None else weights
+        blocks = np.fft.irfft(chosen)[..., : self.block]  # [mics, partitions, references, block]
         paths = np.moveaxis(blocks, 1, 2).reshape(len(blocks), blocks.shape[2], -1)
         return paths.astype(np.float32, copy=False)
 
