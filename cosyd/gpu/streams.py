@@ -56,7 +56,7 @@ class Ratio:
     @property
     def most_frames(self) -> int:
         """Most input frames that one hop takes."""
-        return FRAME.hop * self.down // self.up + 1
+        return FRAME.hop * self.down // self.up + (self.up > 1)
 
 
 class FilterBank:

@@ -16,6 +16,7 @@ from cosyd.errors import GpuError
 from cosyd.gpu import factory, kernels, probe
 from cosyd.gpu.factory import open_front_end
 from cosyd.gpu.probe import Refusal, refusal
+from cosyd.gpu.streams import RATES_HZ, FilterBank, row_bytes
 from cosyd.models.store import ModelStore
 from cosyd.types import Health
 
@@ -72,6 +73,14 @@ def test_a_gpu_without_machine_code_says_so(machine: dict[str, object], tmp_path
 def test_looking_imports_nothing_of_cuda() -> None:
     assert probe.installed("cosyd") and not probe.installed("no_such_parent.child")
     assert importlib.util.find_spec("pycuda") is None or "pycuda.driver" not in __import__("sys").modules
+
+
+def test_what_the_documentation_calls_the_widest_hop_fits() -> None:
+    """32 channels of 16 bit at 48 kHz; 8 of 32 bit at 96 kHz; not one more."""
+    filters = FilterBank(RATES_HZ)
+    room = row_bytes(filters, factory.CHANNELS * factory.SAMPLE_BYTES)
+    assert room == 24_576
+    assert filters.ratio(48_000).most_frames * 64 == filters.ratio(96_000).most_frames * 32 == room
 
 
 # --- opening -------------------------------------------------------------------------------------------
