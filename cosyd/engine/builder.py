@@ -134,5 +134,6 @@ def _child(pipe: Connection, request: BuildRequest, key: PlanKey, path: Path) ->
         fault = f"{request.name}: the plan cannot be written to {path}: {error.strerror}"
     except MemoryError:
         fault = f"{request.name}: there is too little memory to compile it"
-    pipe.send(fault)
-    pipe.close()
+    with contextlib.suppress(OSError):  # nobody is there any more
+        pipe.send(fault)
+        pipe.close()

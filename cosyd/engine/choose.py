@@ -16,8 +16,7 @@ from cosyd.engine.ort import open_ort_cpu
 from cosyd.engine.plans import NotBuilt, Workshop
 from cosyd.engine.protocol import Engine
 from cosyd.engine.store import PlanStore
-from cosyd.engine.trt import TrtEngine
-from cosyd.engine.upgrade import open_waiting, upgrading
+from cosyd.engine.upgrade import open_waiting, upgradable, upgrading
 from cosyd.errors import GpuError
 from cosyd.types import Backend
 
@@ -89,6 +88,13 @@ def _on_cpu(network: Network, reason: str) -> Engine:
     return open_ort_cpu(network.model, threads=network.threads, name=network.name, reason=reason)
 
 
+def usual_sizes(network: Network) -> list[dict[str, int]]:
+    """The least and the usual lengths of each profile: what to warm up with."""
+    return [
+        {axis: lengths[i] for axis, lengths in profile.axes} for profile in network.profiles for i in (0, 1)
+    ]
+
+
 class _Chooser:
     """Tries one engine after the other and keeps the reasons."""
 
@@ -101,18 +107,28 @@ class _Chooser:
         if self._machine.memory is None:
             self._reasons.append(self._machine.no_gpu)
             return self._processor()
+        engine = self._on_gpu(wait)
+        engine.warm_up(usual_sizes(self._network))
+        return engine
+
+    def _on_gpu(self, wait: bool) -> ManagedEngine:
         workshop = self._workshop()
         if workshop is not None:
             try:
-                return self._managed(
-                    open_waiting(workshop, self._network) if wait else workshop.open(self._network)
-                )
+                engine = open_waiting(workshop, self._network) if wait else workshop.open(self._network)
+                return upgradable(engine, workshop, self._network, self._fallback, self._machine.memory)
             except NotBuilt as wanted:
                 self._reasons.append("TensorRT is being compiled for")
-                return upgrading(self._managed(self._interim()), workshop, self._network, wanted)
+                managed = upgradable(
+                    self._interim(), workshop, self._network, self._fallback, self._machine.memory
+                )
+                return upgrading(managed, workshop, self._network, wanted)
             except BuildFailed as error:
                 self._reasons.append(str(error))
-        return self._managed(self._interim())
+        return ManagedEngine(self._interim(), self._interim, self._fallback, memory=self._machine.memory)
+
+    def _fallback(self) -> Engine:
+        return _on_cpu(self._network, "another engine failed")
 
     def _workshop(self) -> Workshop | None:
         if self._gpu.engine == "onnxruntime":
@@ -132,16 +148,6 @@ class _Chooser:
             stream,
             machine.libraries,
         )
-
-    def _managed(self, engine: Engine) -> ManagedEngine:
-        """Reloaded after a fault; meanwhile the processor serves."""
-        workshop = self._workshop_of(engine)
-        reopen = (lambda: workshop.open(self._network)) if workshop else self._interim
-        memory = self._machine.memory
-        return ManagedEngine(engine, reopen, lambda: _on_cpu(self._network, "a fault"), memory=memory)
-
-    def _workshop_of(self, engine: Engine) -> Workshop | None:
-        return self._workshop() if isinstance(engine, TrtEngine) else None
 
     def _interim(self) -> Engine:
         """ONNX Runtime, on the GPU if it can."""

@@ -129,6 +129,8 @@ def _configure(library: Library, builder: Any, request: BuildRequest, inputs: tu
     config = builder.create_builder_config()
     config.set_memory_pool_limit(module.MemoryPoolType.WORKSPACE, request.workspace_mb * MIB)
     library.set_target(config, request.target)
+    if request.precision == "fp32":
+        config.clear_flag(module.BuilderFlag.TF32)  # float32 is what stays when the others are refused: exact
     if request.sparse:
         config.set_flag(module.BuilderFlag.SPARSE_WEIGHTS)
     if request.optimisation is not None:

@@ -81,9 +81,11 @@ class BoundExecution(ABC):
         self._sizes = wanted
         self._mark(moved)
 
+    def prepare(self, stream: int = 0) -> None:
+        self._check_open()
+
     def enqueue(self, stream: int = 0) -> None:
-        if self._closed:
-            raise Misuse(f"{self.name}: the execution is closed")
+        self._check_open()
         table = self._steps % self.tables
         changed = self._stale[table]
         bound = [self._bound(name) for name in self._order(changed)]
@@ -148,6 +150,10 @@ class BoundExecution(ABC):
             self._check_room([name], self._sizes)
             shape = self._shapes[name] = spec.sized(self._sizes)
         return Bound(spec, buffer, shape)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Misuse(f"{self.name}: the execution is closed")
 
     def _check_known(self, sizes: dict[str, int]) -> None:
         known = {axis for spec in self.specs.values() for axis in spec.symbols}

@@ -75,16 +75,35 @@ class Library:
         flag = getattr(self.module.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
         return 0 if flag is None else 1 << int(flag)
 
-    def new_context(self, engine: Any, kernels: bytes | None = None) -> tuple[Any, Any]:
-        """An execution context, and RTX's cache of kernels (None for TensorRT), filled from ``kernels``."""
-        if not self.rtx:
-            return engine.create_execution_context(), None
-        config = engine.create_runtime_config()
-        cache = config.create_runtime_cache()
-        if kernels:
-            cache.deserialize(kernels)
-        config.set_runtime_cache(cache)
-        return engine.create_execution_context(config), cache
+    def contexts(self, engine: Any, kernels: bytes = b"") -> Contexts:
+        """What makes this engine's execution contexts. ``kernels``: what an earlier one kept."""
+        return Contexts(engine, kernels if self.rtx else None)
+
+
+class Contexts:
+    """Makes execution contexts. RTX makes their kernels on the device when it first runs them; all contexts
+    share one cache of these, which can be kept."""
+
+    def __init__(self, engine: Any, kernels: bytes | None) -> None:
+        self._engine = engine
+        self._config: Any = None
+        self._cache: Any = None
+        if kernels is not None:
+            self._config = engine.create_runtime_config()
+            self._cache = self._config.create_runtime_cache()
+            if kernels:
+                self._cache.deserialize(kernels)  # it takes nothing from another GPU or version
+            self._config.set_runtime_cache(self._cache)
+
+    def new(self) -> Any:
+        """None when there is no memory for it."""
+        if self._config is None:
+            return self._engine.create_execution_context()
+        return self._engine.create_execution_context(self._config)
+
+    def kernels(self) -> bytes:
+        """To be kept for the next start; empty where they are in the plan."""
+        return b"" if self._cache is None else bytes(self._cache.serialize())
 
 
 def load_library(names: Sequence[str] = NAMES) -> Library:

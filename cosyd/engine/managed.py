@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.engine.execution import Bound, BoundExecution
@@ -111,23 +112,28 @@ class ManagedEngine:
         """Look at this about once a second, between steps, until it says that it is done."""
         self._upgrade = upgrade
 
-    def replace(self, engine: Engine, reopen: Opener | None = None) -> None:
+    @property
+    def attended(self) -> bool:
+        return self._upgrade is not None
+
+    def replace(self, engine: Engine) -> None:
         """From the next step on, all executions use this one; the old one is closed when the last has moved.
-        ``reopen``: how to load it again. Raises Misuse, and changes nothing, when its tensors differ."""
+        Raises Misuse, and changes nothing, when its tensors differ."""
         if [*engine.inputs, *engine.outputs] != [*self._engine.inputs, *self._engine.outputs]:
             raise Misuse(f"{self.name}: the new engine has other inputs or outputs")
-        self._reopen = reopen or self._reopen
         self._retired.append(self._engine)
         self._engine = engine
         self._degraded = False
         self._close_retired()
 
     def warm_up(self, sizes: Sequence[Mapping[str, int]]) -> None:
-        """Run once for each of these sizes on zeros, so that the first real step is as fast as any."""
-        import numpy as np
-
+        """Run once for each of these sizes, so that the first real step is as fast as any. Inputs are ones:
+        lengths and masks of zero would be no usual input."""
         for each in sizes:
-            self.run({spec.name: np.zeros(spec.sized(each), spec.dtype) for spec in self.inputs})
+            self.run({spec.name: np.ones(spec.sized(each), spec.dtype) for spec in self.inputs})
+        keep = getattr(self._engine, "keep_kernels", None)
+        if keep is not None:
+            keep()
 
     def close(self) -> None:
         if self._upgrade is not None:
@@ -176,13 +182,13 @@ class ManagedEngine:
 
     def _recover(self, action: Callable[[], Any], error: CosydError) -> Any:
         self._note(error)
-        if self._failures == 1 and self._load():
+        if self._clock() >= self._retry_at and self._load():
             try:
                 return action()
             except (InferenceError, GpuError) as again:
                 self._note(again)
+        self._retry_at = self._clock() + self._pause()
         if self._fallback is None or self._degraded:
-            self._retry_at = self._clock() + self._pause()
             raise error
         self._fall_back()
         return action()
@@ -217,7 +223,6 @@ class ManagedEngine:
         assert self._fallback is not None
         self.replace(self._fallback())
         self._degraded = True
-        self._retry_at = self._clock() + self._pause()
         log.warning("%s goes on with %s for now", self.name, self._engine.backend.name)
 
     def _try_again(self) -> None:
@@ -270,6 +275,9 @@ class ManagedExecution:
         self._inner.resize(**sizes)
         self._sizes.update(sizes)
 
+    def prepare(self, stream: int = 0) -> None:
+        self._inner.prepare(stream)
+
     def enqueue(self, stream: int = 0) -> None:
         self._owner.guarded_step(lambda: self._step(stream))
 
@@ -298,6 +306,7 @@ class ManagedExecution:
         for source, target in self._states:
             self._inner.pair(source, target)
         self._inner.resize(**self._sizes)
+        self._inner.prepare(stream)
         old.close()
         self._owner.moved()
 

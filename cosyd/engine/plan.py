@@ -96,11 +96,16 @@ def write_plan(path: Path, key: PlanKey, plan: Plan) -> None:
         "metadata": dict(plan.metadata),
     }
     text = json.dumps(header).encode()
+    write_whole(path, MAGIC + _LENGTH.pack(len(text)) + text + plan.code)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Whole or not at all; its folder is made. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(MAGIC + _LENGTH.pack(len(text)) + text + plan.code)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)  # noqa: PTH105

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosyd.config.schema import GpuConfig
@@ -41,24 +41,21 @@ class Workshop:
     gpu: GpuConfig
     stream: int = 0
     libraries: tuple[str, ...] = NAMES
+    digests: dict[str, str] = field(default_factory=dict)  # of networks, by name: making one takes seconds
 
     def open(self, network: Network) -> TrtEngine:
         """The engine in the best precision that holds. Raises NotBuilt where a plan must be compiled first,
         BuildFailed, one line, where that failed or TensorRT is not for this network."""
         if network.refusal:
             raise BuildFailed(network.refusal)
-        onnx_file = network.onnx()
         remarks: list[str] = []
         for precision in precisions(self.gpu.precision, network):
-            key = self._key(network, onnx_file, precision)
-            fault = self.store.failure(key)
-            if fault is None:
-                fault = self.store.note(key).refused or None
-            if fault is not None:
-                remarks.append(fault if precision == "fp32" else f"{precision} is not used: {fault}")
-                continue
-            return self._load(network, key, onnx_file, remarks)
-        raise BuildFailed(remarks[-1])
+            key = self._key(network, precision)
+            fault = self.store.failure(key) or self.store.note(key).refused
+            if not fault:
+                return self._load(network, key, remarks)
+            remarks.append(f"{precision} is not used: {fault}")
+        raise BuildFailed("; ".join(remarks))
 
     def build(self, wanted: NotBuilt) -> str:
         """Compile, in a child, and wait; the reason when that failed, else "". Failures are remembered."""
@@ -78,12 +75,14 @@ class Workshop:
 
     # --- the steps -------------------------------------------------------------------------------------
 
-    def _key(self, network: Network, onnx_file: bytes, precision: Precision) -> PlanKey:
+    def _key(self, network: Network, precision: Precision) -> PlanKey:
         calibration = self.gpu.calibration if precision == "int8" else None
-        made_of = onnx_file + (f"|{_fingerprint(Path(calibration))}".encode() if calibration else b"")
+        if network.name not in self.digests:
+            self.digests[network.name] = hashlib.sha256(network.onnx()).hexdigest()
+        digest = self.digests[network.name]
         return PlanKey(
             network=network.name,
-            onnx_sha256=hashlib.sha256(made_of).hexdigest(),
+            onnx_sha256=f"{digest}+{_fingerprint(Path(calibration))}" if calibration else digest,
             library=self.library.title,
             capability=self.capability,
             precision=precision,
@@ -92,29 +91,36 @@ class Workshop:
             workspace_mb=self.gpu.workspace_mb,
         )
 
-    def _load(self, network: Network, key: PlanKey, onnx_file: bytes, remarks: list[str]) -> TrtEngine:
+    def _load(self, network: Network, key: PlanKey, remarks: list[str]) -> TrtEngine:
         """A plan that the library refuses is dropped and compiled again. Raises NotBuilt."""
         plan = self.store.load(key)
-        if plan is not None:
+        unchecked = network.golden is not None and not self.store.note(key).checked
+        if plan is not None and not unchecked:
             gpu = ".".join(map(str, self.capability))
             reason = "; ".join([f"{key.precision} on compute capability {gpu}", *remarks])
             try:
                 return TrtEngine(
-                    self.library, plan, self.memory, name=network.name, reason=reason, stream=self.stream
+                    self.library,
+                    plan,
+                    self.memory,
+                    name=network.name,
+                    reason=reason,
+                    stream=self.stream,
+                    kernels=self.store.kernels(key),
                 )
             except ModelDamaged as error:
                 log.warning("%s; it is compiled again", error)
                 self.store.drop(key)
-        raise NotBuilt(key, self._request(network, onnx_file, key.precision))
+        raise NotBuilt(key, self._request(network, key.precision))
 
-    def _request(self, network: Network, onnx_file: bytes, precision: Precision) -> BuildRequest:
+    def _request(self, network: Network, precision: Precision) -> BuildRequest:
         return BuildRequest(
             name=network.name,
-            onnx=onnx_file,
+            onnx=network.onnx(),
             profiles=network.profiles,
             precision=precision,
             calibration=self.gpu.calibration,
-            golden=None if precision == "fp32" else network.golden,
+            golden=network.golden,
             memory="cuda" if self.memory.device == "cuda" else "cpu",
             workspace_mb=self.gpu.workspace_mb,
             sparse=self.gpu.sparse,

@@ -56,6 +56,10 @@ class Execution(Protocol):
         bound buffer is too small or the network does not take such a size."""
         ...
 
+    def prepare(self, stream: int = 0) -> None:
+        """Make all that the first step of any size would otherwise have to make."""
+        ...
+
     def enqueue(self, stream: int = 0) -> None:
         """Do one step in stream order (CUstream as an integer); may return before it is done. Raises
         InferenceError; states have not changed places then."""

@@ -10,13 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
-import tempfile
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from cosyd.engine.plan import Plan, PlanKey, read_header, read_plan
+from cosyd.engine.plan import Plan, PlanKey, read_header, read_plan, write_whole
 from cosyd.errors import ModelDamaged
 
 log = logging.getLogger(__name__)
@@ -42,6 +40,10 @@ class PlanStore:
 
     def path(self, key: PlanKey) -> Path:
         return self.folder / key.filename
+
+    def kernels(self, key: PlanKey) -> Path:
+        """What TensorRT-RTX makes of the plan on the device."""
+        return self.path(key).with_suffix(".kernels")
 
     def load(self, key: PlanKey) -> Plan | None:
         """The plan of this key. None, with one line in the log, when there is none that may be used."""
@@ -80,15 +82,15 @@ class PlanStore:
         )
 
     def drop(self, key: PlanKey) -> None:
-        """Plan and note."""
-        for path in (self.path(key), self._note_path(key)):
+        """Plan, note and kernels."""
+        for path in (self.path(key), self._note_path(key), self.kernels(key)):
             with contextlib.suppress(OSError):
                 path.unlink()
 
     def prune(self, key: PlanKey) -> None:
         """Plans of the same network and precision under other keys: of other versions, GPUs or files."""
         for path in self._others(key):
-            for each in (path, path.with_suffix(".note")):
+            for each in (path, path.with_suffix(".note"), path.with_suffix(".kernels")):
                 with contextlib.suppress(OSError):
                     each.unlink()
 
@@ -109,11 +111,7 @@ class PlanStore:
     def _write(self, key: PlanKey, note: Note) -> None:
         """A note that cannot be kept is only a note."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-            with os.fdopen(handle, "w") as file:
-                json.dump(asdict(note), file)
-            os.replace(temporary, self._note_path(key))  # noqa: PTH105
+            write_whole(self._note_path(key), json.dumps(asdict(note)).encode())
         except OSError as error:
             log.warning("%s cannot be written: %s", self._note_path(key), error.strerror)
 

@@ -6,17 +6,19 @@ never waits for a context to change profiles. Addresses and shapes are set only 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.engine.execution import Bound, BoundExecution
-from cosyd.engine.library import Library
+from cosyd.engine.library import Contexts, Library
 from cosyd.engine.logger import make_logger
 from cosyd.engine.memory import Buffer, Memory
-from cosyd.engine.plan import Plan
+from cosyd.engine.plan import Plan, write_whole
 from cosyd.engine.profiles import Profile, choose_profile
 from cosyd.engine.tensors import Misuse, TensorSpec, check_feeds, sizes_of
 from cosyd.errors import InferenceError, ModelDamaged
@@ -26,10 +28,19 @@ Array = NDArray[Any]
 
 
 class TrtEngine:
-    """An Engine. ``memory``: of the GPU that runs it. Raises ModelDamaged for a plan the library refuses."""
+    """An Engine. ``memory``: of the GPU that runs it. ``kernels``: file of what RTX made on the device
+    earlier. Raises ModelDamaged for a plan that the library refuses."""
 
     def __init__(
-        self, library: Library, plan: Plan, memory: Memory, *, name: str, reason: str, stream: int = 0
+        self,
+        library: Library,
+        plan: Plan,
+        memory: Memory,
+        *,
+        name: str,
+        reason: str,
+        stream: int = 0,
+        kernels: Path | None = None,
     ) -> None:
         self.name = name
         self.inputs, self.outputs, self.metadata = plan.inputs, plan.outputs, plan.metadata
@@ -38,12 +49,14 @@ class TrtEngine:
         self.profiles: tuple[Profile, ...] = plan.profiles
         self._library = library
         self._stream = stream
+        self._kernels_path = kernels
         self._logger = make_logger(library.module)
         self._runtime = library.module.Runtime(self._logger)
         self._engine = self._runtime.deserialize_cuda_engine(plan.code)
         if self._engine is None:
             raise ModelDamaged(f"{name}: {library.title} refuses its plan: {self._logger.last_error}")
         self._check_tensors()
+        self._contexts: Contexts | None = library.contexts(self._engine, _read(kernels))
         self._own: _HostRun | None = None
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
@@ -56,11 +69,17 @@ class TrtEngine:
     def execution(self) -> TrtExecution:
         return TrtExecution(self, self._open(), self._library, self._logger)
 
+    def keep_kernels(self) -> None:
+        """Write what the library made on the device, so that the next start need not make it again."""
+        kernels = self._open().kernels()
+        if self._kernels_path is not None and kernels:
+            write_whole(self._kernels_path, kernels)
+
     def close(self) -> None:
         if self._own is not None:
             self._own.close()
             self._own = None
-        self._engine = self._runtime = None
+        self._engine = self._runtime = self._contexts = None
 
     def __enter__(self) -> TrtEngine:
         return self
@@ -68,10 +87,10 @@ class TrtEngine:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _open(self) -> Any:
-        if self._engine is None:
+    def _open(self) -> Contexts:
+        if self._contexts is None:
             raise Misuse(f"{self.name}: the engine is closed")
-        return self._engine
+        return self._contexts
 
     def _check_tensors(self) -> None:
         """The plan's description must be the engine's: names, types, and everything on the device."""
@@ -91,16 +110,27 @@ class TrtEngine:
                 )
 
 
+def _read(path: Path | None) -> bytes:
+    """Empty where there is nothing."""
+    with contextlib.suppress(OSError):
+        return b"" if path is None else path.read_bytes()
+    return b""
+
+
 class TrtExecution(BoundExecution):
     """Contexts by profile, made when first needed."""
 
-    def __init__(self, engine: TrtEngine, native: Any, library: Library, logger: Any) -> None:
+    def __init__(self, engine: TrtEngine, maker: Contexts, library: Library, logger: Any) -> None:
         super().__init__(engine.name, engine.inputs, engine.outputs, engine.memory)
-        self._native, self._library, self._logger = native, library, logger
+        self._maker, self._library, self._logger = maker, library, logger
         self._profiles = engine.profiles
         self._contexts: dict[int, Any] = {}
-        self._kernels: list[Any] = []  # RTX's caches live as long as their contexts
         self._current = -1
+
+    def prepare(self, stream: int = 0) -> None:
+        """The contexts of all profiles."""
+        for index in range(max(1, len(self._profiles))):
+            self._context(index, stream)
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
         if self._profiles:
@@ -121,13 +151,12 @@ class TrtExecution(BoundExecution):
 
     def _context(self, index: int, stream: int) -> Any:
         if index not in self._contexts:
-            context, kernels = self._library.new_context(self._native)
+            context = self._maker.new()
             if context is None:
                 raise InferenceError(f"{self.name}: no memory for a context: {self._logger.last_error}")
             if len(self._profiles) > 1 and not context.set_optimization_profile_async(index, stream):
                 raise InferenceError(f"{self.name}: profile {index} refused: {self._logger.last_error}")
             self._contexts[index] = context
-            self._kernels.append(kernels)
         return self._contexts[index]
 
     def _bind(self, context: Any, bound: Bound) -> None:
@@ -161,7 +190,6 @@ class TrtExecution(BoundExecution):
 
     def _release(self) -> None:
         self._contexts.clear()
-        self._kernels.clear()
 
 
 class _HostRun:

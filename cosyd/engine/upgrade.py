@@ -6,9 +6,11 @@ import logging
 
 from cosyd.engine.builder import Build
 from cosyd.engine.compile import BuildFailed
-from cosyd.engine.managed import ManagedEngine
+from cosyd.engine.managed import ManagedEngine, Opener
+from cosyd.engine.memory import Memory
 from cosyd.engine.network import Network
 from cosyd.engine.plans import NotBuilt, Workshop
+from cosyd.engine.protocol import Engine
 from cosyd.engine.trt import TrtEngine
 from cosyd.errors import ModelError
 
@@ -25,6 +27,23 @@ def open_waiting(workshop: Workshop, network: Network) -> TrtEngine:
         except NotBuilt as wanted:
             workshop.build(wanted)
     raise BuildFailed(f"{network.name}: compiled {MOST_BUILDS} times and still not usable")
+
+
+def upgradable(
+    engine: Engine, workshop: Workshop, network: Network, fallback: Opener, memory: Memory | None
+) -> ManagedEngine:
+    """Loaded again from its plan after a fault; a plan that is gone is compiled beside the fallback."""
+
+    def reopen() -> Engine:
+        try:
+            return workshop.open(network)
+        except NotBuilt as wanted:
+            if not managed.attended:
+                upgrading(managed, workshop, network, wanted)
+            raise
+
+    managed = ManagedEngine(engine, reopen, fallback, memory=memory)
+    return managed
 
 
 def upgrading(engine: ManagedEngine, workshop: Workshop, network: Network, wanted: NotBuilt) -> ManagedEngine:
@@ -77,6 +96,6 @@ class Upgrade:
         except ModelError as error:
             log.error("%s; %s goes on", error, self._engine.backend.name)
             return True
-        self._engine.replace(engine, reopen=lambda: self._workshop.open(self._network))
+        self._engine.replace(engine)
         log.info("%s runs on %s from now on", self._network.name, engine.backend.name)
         return True

@@ -40,6 +40,7 @@ class MemoryPoolType(_Enum):
 
 class BuilderFlag(_Enum):
     SPARSE_WEIGHTS = 5
+    TF32 = 7
 
 
 class TensorIOMode(_Enum):
@@ -116,6 +117,9 @@ class _Config:
 
     def set_flag(self, flag: BuilderFlag) -> None:
         self.flags.append(flag)
+
+    def clear_flag(self, flag: BuilderFlag) -> None:
+        assert flag is BuilderFlag.TF32
 
     def add_optimization_profile(self, profile: _Profile) -> int:
         self.profiles.append(profile)
