@@ -20,6 +20,7 @@ from types import TracebackType
 from cosyd.asr.decode import Decode, DecodeResult
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
+from cosyd.asr.second_opinion import reconsidered
 from cosyd.asr.words import placed
 from cosyd.errors import InferenceError
 from cosyd.spec import FRAME
@@ -255,11 +256,18 @@ class DecodeQueue:
         reason = ""
         for _ in range(attempts):
             try:
-                return placed(self._recognizer.transcribe([request])[0], decode.origin_s), None
+                transcript = self._recognizer.transcribe([request])[0]
+                if decode.kind != "partial":
+                    transcript = self._reconsidered(transcript, request)
+                return placed(transcript, decode.origin_s), None
             except InferenceError as error:
                 reason = str(error)
                 log.error("%s of utterance %d of %s: %s", decode.kind, decode.utt, decode.source, reason)
         return None, reason
+
+    def _reconsidered(self, transcript: Transcript, request: SegmentRequest) -> Transcript:
+        recognizer = self._recognizer
+        return reconsidered(transcript, request, recognizer.transcribe, recognizer.limit_s)
 
     def _deliver(self, result: DecodeResult) -> None:
         decode = result.decode
