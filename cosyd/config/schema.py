@@ -139,7 +139,7 @@ class FrontendConfig(Section):
         "dtln", "Noise suppression model; off saves about 2 % of a core while someone speaks."
     )
     denoise_rests: bool = restart(
-        True, "Denoise only from where the VAD, on the raw signal, hears what may be speech."
+        True, "Denoise only from where the VAD, on the raw signal, hears what may be speech (never on a GPU)."
     )
     vad_input: Literal["raw", "denoised"] = restart("raw", "Which signal the VAD hears.")
     asr_input: Literal["raw", "denoised", "blend"] = restart("blend", "Which signal the recogniser hears.")
@@ -248,7 +248,7 @@ class GpuConfig(Section):
     """Where the networks run."""
 
     backend: Literal["auto", "cuda", "cpu"] = restart(
-        "auto", "auto uses a GPU that is there and says why not."
+        "auto", "auto uses a GPU that is there; cuda also raises an alarm where none is usable."
     )
     require_gpu: bool = restart(False, "Fail the start rather than run on the CPU.")
     engine: Literal["auto", "tensorrt", "onnxruntime"] = restart(
