@@ -7,14 +7,14 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from cosyd.capture import Capture
 from cosyd.config.paths import SHARED_MEMORY
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import AudioError, CosydError, RingError
-from cosyd.ring import RingReader, WriterState, remove_ring
+from cosyd.ring import Block, RingReader, WriterState, remove_ring
 from cosyd.runtime.level import LevelMeter
 from cosyd.types import CaptureEvent, DeviceLost, DeviceOpened, Level, SourceEnded
 
@@ -49,10 +49,12 @@ class Tap:
         self._thread.join(STOP_S)  # a driver that hangs keeps the thread, which ends with the program
         remove_ring(self._path)  # a recording that has ended leaves its own
 
-    def levels(self, limit_s: float = math.inf) -> Iterator[Level | None]:
+    def levels(
+        self, limit_s: float = math.inf, seen: Callable[[Block], None] | None = None
+    ) -> Iterator[Level | None]:
         """A level each period, None in between, until the source has ended or was open for ``limit_s``.
 
-        Raises AudioError.
+        ``seen`` gets every block, which is valid until it returns. Raises AudioError.
         """
         with self.reader() as reader:
             until = time.monotonic() + limit_s
@@ -62,6 +64,8 @@ class Tap:
                 writer = reader.writer
                 reader.wait(TURN_S)
                 while (block := reader.read(frames)) is not None:
+                    if seen is not None:
+                        seen(block)
                     yield meter.accept(block.frames, block.index, reader.spec, 0.0)
                 self._check()
                 if writer is not WriterState.LIVE:

@@ -8,6 +8,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
+from cosyd.array.faults import Fault
+from cosyd.array.health import Frames
+from cosyd.array.health import examine as examine_channels
 from cosyd.capture.device import DeviceInfo
 from cosyd.capture.resolve import find_device
 from cosyd.capture.run import list_devices
@@ -17,8 +22,22 @@ from cosyd.cli.meter import Meters, complaints
 from cosyd.cli.tap import Tap
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import AudioError, CosydError
+from cosyd.frontend.pcm import to_float
+from cosyd.ring import Block
+from cosyd.runtime.channels import watched_channels
+from cosyd.spec import AudioSpec, SampleFormat
+from cosyd.types import DeviceOpened
 
 LISTEN_S = 1.0
+REMEDIES = {
+    "silent": "leave it out of the channels, or look at its cable and its gain",
+    "clipped": "turn the input down (alsamixer, pavucontrol)",
+    "dc": "the converter is off; frontend.remove_dc takes it out of what is recognised",
+    "duplicate": "leave one of them out: it says nothing that the other does not",
+    "gain": "cosyd array calibrate makes up for it; is the microphone covered?",
+    "swapped": "correct array.channels, or the cables",
+    "late": "cosyd array calibrate --from DEG makes up for it",
+}
 PERIOD_MS = 100
 DEVICE_TYPES = ("portaudio", "pyaudio")
 SOUND = Path("/dev/snd")
@@ -110,7 +129,7 @@ def signal(source: SourceConfig) -> Check:
     """Listen for a second: do all channels carry something?"""
     name = f"audio.signal.{source.name}"
     try:
-        meters = _listen(source)
+        meters, faults = _listen(source)
     except CosydError as error:
         return warn(
             name, str(error), "end the program that uses the device; if it is cosyd itself, all is well"
@@ -125,15 +144,37 @@ def signal(source: SourceConfig) -> Check:
     if silent:
         remedy = f"leave it out with sources.{source.name}.channel_map"
         return warn(name, ", ".join(silent), remedy)
+    if faults:
+        what = ", ".join(fault.message for fault in faults)
+        return warn(name, what, REMEDIES[faults[0].code])
     levels = " ".join(f"{meter.rms_db:.0f}" for meter in meters.channels)
     return ok(name, f"all {len(meters.channels)} channels carry sound, now at {levels} dBFS")
 
 
-def _listen(source: SourceConfig) -> Meters:
-    """Levels of about a second; fewer when the device delivers none."""
-    meters = Meters()
+def _listen(source: SourceConfig) -> tuple[Meters, list[Fault]]:
+    """Levels of about a second, and what is wrong with its channels; less when the device delivers less."""
+    meters, heard = Meters(), Heard(source)
     with Tap(source, PERIOD_MS) as tap:
-        for level in tap.levels(LISTEN_S):
+        for level in tap.levels(LISTEN_S, heard.accept):
             if level is not None:
                 meters.accept(level.rms_db, level.peak_db, level.clipped, time.monotonic())
-    return meters
+        return meters, heard.faults(tap.opened)
+
+
+class Heard:
+    """The frames of a second, to be judged together."""
+
+    def __init__(self, source: SourceConfig) -> None:
+        self._source = source
+        self._frames: list[Frames] = []
+
+    def accept(self, block: Block) -> None:
+        self._frames.append(to_float(block.frames))
+
+    def faults(self, opened: DeviceOpened | None) -> list[Fault]:
+        if opened is None or not self._frames:
+            return []
+        frames = np.nan_to_num(np.concatenate(self._frames), posinf=0.0, neginf=0.0)
+        spec = AudioSpec(opened.rate_hz, opened.channels, SampleFormat.F32)
+        channels, geometry = watched_channels(self._source, spec)
+        return examine_channels(frames, channels, matched=geometry is not None)

@@ -66,6 +66,10 @@ def source_state(source: dict[str, Any]) -> Check:
     if source["lost_frames"] or source["overruns"]:
         message = f"{source['status']}, {source['overruns']} overruns, {source['lost_frames']} frames lost"
         return warn(name, message, "the machine is too busy; see docs/operations.md")
+    if source.get("faults"):
+        return warn(
+            name, "; ".join(source["faults"]), "see docs/echo.md, channels that are not as they should"
+        )
     return ok(name, f"{source['status']}{reason}")
 
 

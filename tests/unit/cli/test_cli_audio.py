@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -172,3 +173,20 @@ def test_sources_are_looked_for(settings: dict[str, object], status: str, part: 
     assert (check.name, check.status) == ("audio.source.mic", status)
     assert part in check.message
     assert bool(check.remedy) is (status != "ok")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message", "remedy"),
+    [
+        (lambda x: np.clip(x * [1, 1, 60, 1], -1, 1), "channel 2 clips", "turn the input down"),
+        (lambda x: x + np.array([0, 0.05, 0, 0]), "channel 1 has a constant part of +4.9 %", "remove_dc"),
+        (lambda x: x[:, [0, 1, 1, 3]], "channels 1 and 2 carry the same", "leave one of them out"),
+    ],
+)
+def test_the_doctor_names_what_is_wrong_with_a_channel(
+    tmp_path: Path, spoil: Callable, message: str, remedy: str
+) -> None:
+    sound = 0.05 * np.random.default_rng(1).standard_normal((24_000, 4))
+    soundfile.write(tmp_path / "bad.wav", spoil(sound), 16_000, subtype="FLOAT")
+    check = signal(source(tmp_path / "bad.wav"))
+    assert check.status == "warn" and message in check.message and remedy in check.remedy
