@@ -65,6 +65,11 @@ class ILogger:
         pass
 
 
+def steps() -> int:
+    """How many there have been, over all contexts."""
+    return _steps
+
+
 def nptype(kind: Any) -> Any:
     return kind
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import engine_networks as networks
@@ -22,7 +24,7 @@ from cosyd.engine.builder import Build
 from cosyd.engine.choose import Machine, choose_engine
 from cosyd.engine.compile import BuildRequest, compile_plan
 from cosyd.engine.golden import Close
-from cosyd.engine.library import load_library
+from cosyd.engine.library import TensorRtMissing, load_library
 from cosyd.engine.managed import ManagedEngine
 from cosyd.engine.memory import HostMemory
 from cosyd.engine.network import Network
@@ -30,6 +32,7 @@ from cosyd.engine.plan import PlanKey, read_plan, write_plan
 from cosyd.engine.profiles import Profile, bucket_of, bucketed, choose_profile, pad_to_bucket
 from cosyd.engine.store import RETRY_S, PlanStore
 from cosyd.engine.tensors import Misuse
+from cosyd.engine.trt import TrtEngine
 from cosyd.errors import GpuError, ModelDamaged, ModelError
 
 NETWORK = networks.Recurrent()
@@ -305,7 +308,7 @@ def test_streams_run_while_it_is_compiled_and_then_change_over(tmp_path: Path) -
     assert backend.name == "onnxruntime CPU"
     assert "TensorRT is being compiled" in backend.reason
     feeds = {"x": np.ones((2, networks.FEATURES), np.float32), **NETWORK.zeros(2)}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 100
     with engine:
         while engine.backend.name != "TensorRT 10.5.0.18" and time.monotonic() < deadline:
             expected, got = NETWORK.step(feeds), engine.run(feeds)
@@ -347,3 +350,56 @@ def test_lengths_are_padded_to_their_bucket() -> None:
 def test_ranges_that_do_not_rise_are_refused() -> None:
     with pytest.raises(ModelError, match="profile of N: 4, 2, 8 must rise"):
         Profile.of({"N": (4, 2, 8)})
+
+
+# --- TensorRT-RTX ------------------------------------------------------------------------------------------
+
+
+def test_rtx_compiles_for_a_target_and_keeps_its_kernels(tmp_path: Path) -> None:
+    library, path = load_library(("fake_rtx",)), tmp_path / "test.kernels"
+    assert library.title == "TensorRT-RTX 10.5.0.18"
+    plan = compile_plan(request(libraries=("fake_rtx",), target=(8, 9)))
+    feeds = {"x": np.ones((1, networks.FEATURES), np.float32), **NETWORK.zeros(1)}
+    for loaded in ([], [b"kernels"]):
+        with TrtEngine(library, plan, HostMemory(), name="test", reason="", kernels=path) as engine:
+            assert loaded == library.module.LOADED
+            np.testing.assert_allclose(engine.run(feeds)["y"], NETWORK.step(feeds)["y"], atol=1e-5)
+            engine.keep_kernels()
+    with pytest.raises(ModelError, match=r"does not compile for compute capability 9\.0"):
+        compile_plan(request(libraries=("fake_rtx",), target=(9, 0)))
+    assert "does not run on compute capability 9.0" in str(library.refuses((9, 0)))
+
+
+def test_a_library_that_is_too_old_or_empty_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version, said in (("8.6.1", "tensorrt 8.6.1 is too old"), ("", "tensorrt is an empty package")):
+        stub = ModuleType("tensorrt")
+        stub.__dict__.update(__version__=version, Builder=object)
+        monkeypatch.setitem(sys.modules, "tensorrt", stub)
+        with pytest.raises(TensorRtMissing, match=said):
+            load_library(("tensorrt",))
+
+
+# --- faults of TensorRT ------------------------------------------------------------------------------------
+
+
+def test_a_fault_of_tensorrt_is_healed_from_the_plan(tmp_path: Path) -> None:
+    """The 2nd step fails; then the plan is gone as well, and is compiled while the processor serves."""
+    library = load_library(LIBRARIES)
+    feeds = {"x": np.ones((1, networks.FEATURES), np.float32), **NETWORK.zeros(1)}
+    expected = NETWORK.step(feeds)["y"]
+    engine, _ = choose_engine(recurrent(), GpuConfig(), tmp_path, machine=machine(), wait=True)
+    assert isinstance(engine, ManagedEngine)
+    with engine:
+        for plan_is_there, runs_on in ((True, "TensorRT 10.5.0.18"), (False, "onnxruntime CPU")):
+            if not plan_is_there:
+                next((tmp_path / "trt").glob("*.plan")).unlink()
+            library.module.FAIL_STEPS[:] = [library.module.steps() + 1]
+            np.testing.assert_allclose(engine.run(feeds)["y"], expected, atol=1e-5)
+            assert engine.backend.name == runs_on
+        assert "illegal memory access" in engine.backend.reason
+        deadline = time.monotonic() + 100
+        while engine.backend.name != "TensorRT 10.5.0.18" and time.monotonic() < deadline:
+            np.testing.assert_allclose(engine.run(feeds)["y"], expected, atol=1e-5)
+            time.sleep(0.02)
+        assert engine.backend.name == "TensorRT 10.5.0.18"
+        assert engine.faults == 2

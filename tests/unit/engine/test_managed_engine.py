@@ -154,6 +154,19 @@ def test_without_a_fallback_the_fault_is_the_callers() -> None:
             streams.step()
 
 
+def test_without_a_fallback_it_heals_all_the_same() -> None:
+    switch, clock = Switch(), Clock()
+    with managed(switch, clock, None) as engine:
+        streams = Streams(engine)
+        for _ in range(5):
+            switch.on = True
+            with pytest.raises(InferenceError):
+                streams.execution.enqueue()
+            switch.on = False
+            clock.now += 30
+        run_steps(streams, 3)
+
+
 def test_mistakes_of_the_caller_are_no_faults() -> None:
     with ManagedEngine(open_plain(), open_plain) as engine:
         with pytest.raises(Misuse):
