@@ -119,12 +119,14 @@ class TransducerCore(_Core):
 
     def pack(self, rows: Ints, frame: int) -> tuple[Floats, Floats]:
         """What the joiner is to see of ``frame`` in ``rows`` int64 [n]: [h, E] and [h, joined], one each for
-        the hypotheses in order. Valid until the next call."""
+        the hypotheses in order. Valid until the next call. Raises InferenceError when there are too few."""
         _, frames, encoded = self._encoder_out.shape
         self._packed = _beam.transducer_pack(
             self._at, rows.ctypes.data, len(rows), frame, self._encoder_at, frames, encoded,
             self._at_encoder, self._at_decoder,
         )  # fmt: skip
+        if self._packed < len(rows):
+            raise InferenceError("the network's scores are no numbers")
         return self._to_encoder[: self._packed], self._to_decoder[: self._packed]
 
     def step(self, rows: Ints, frame: int, logits: Floats, penalty: float, temperature: float) -> Ints:

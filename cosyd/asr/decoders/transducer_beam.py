@@ -36,11 +36,13 @@ from cosyd.asr.decoders.transducer import DecoderCache, TransducerNetworks, firs
 @dataclass
 class TransducerBeamState:
     """One stream, a place for each hypothesis and one more. ``hypotheses``: see ``native.HYPOTHESIS``;
-    ``contexts``: int64 [width, context_size]; ``lm``: states of the language model."""
+    ``contexts``: int64 [width, context_size]; ``decoder_out``: float32 [width, J], what the decoder makes of
+    them; ``lm``: states of the language model."""
 
     graph: ContextGraph | None
     hypotheses: Records
     contexts: Ints
+    decoder_out: Floats
     histories: list[History]
     lm: LmStates
     frames_seen: int = 0
@@ -84,9 +86,12 @@ class TransducerBeam:
         hypotheses["length"] = self._networks.context_size
         hypotheses["score"][:k] = scores
         hypotheses["hash"][:k] = _hash_contexts(contexts)
-        padded = np.zeros((width, contexts.shape[1]), np.int64)
+        padded = np.repeat(contexts[:1], width, axis=0)
         padded[:k] = contexts
-        return TransducerBeamState(graph, hypotheses, padded, [None] * width, begin_all(self._lm, width))
+        outs = self._decoder.run(padded)
+        return TransducerBeamState(
+            graph, hypotheses, padded, outs, [None] * width, begin_all(self._lm, width)
+        )
 
     def decode(self, scores: Floats, states: Sequence[TransducerBeamState], lengths: Lengths = None) -> None:
         """``scores``: outputs of the encoder, float32 [streams, frames, E]."""
@@ -98,30 +103,28 @@ class TransducerBeam:
         lm = np.stack([state.lm for state in states])
         frames = int(counts.max())
         notes = blank_notes(frames, *hypotheses.shape)
-        alive = np.isfinite(hypotheses["score"])
-        outs = self._decoder.run(contexts[alive])
-        decoder_out = np.zeros((*alive.shape, outs.shape[1]), np.float32)
-        decoder_out[alive] = outs
+        decoder_out = np.stack([state.decoder_out for state in states])
         graphs = graph_table([state.graph for state in states])
         seen = np.array([state.frames_seen for state in states], np.int64)
         core = TransducerCore(
             hypotheses, contexts, decoder_out, graphs, notes, seen, scores,
             beam=self._beam, vocabulary=self._networks.vocabulary, unk=self._networks.unk,
         )  # fmt: skip
+        every, least = np.arange(len(states)), int(counts.min())
         for frame in range(frames):
-            rows = np.flatnonzero(counts > frame)
+            rows = every if frame < least else np.flatnonzero(counts > frame)
             logits = self._networks.run_joiner(*core.pack(rows, frame))
             fresh = core.step(rows, frame, logits, self._penalty, self._temperature)
-            require_alive(np.isfinite(hypotheses["score"]))
             if len(fresh):
                 places = decoder_out.reshape(-1, decoder_out.shape[2])
                 places[fresh] = self._decoder.run(contexts.reshape(-1, contexts.shape[2])[fresh])
             if self._lm is not None:
                 self._ask(self._lm, rows, np.divmod(fresh, lm.shape[1]), hypotheses, notes[frame], lm)
+        require_alive(np.isfinite(hypotheses["score"]))
         histories = grow([state.histories for state in states], notes)
         for i, state in enumerate(states):
-            state.hypotheses, state.contexts, state.lm = hypotheses[i], contexts[i], lm[i]
-            state.histories = histories[i]
+            state.hypotheses, state.contexts = hypotheses[i], contexts[i]
+            state.decoder_out, state.lm, state.histories = decoder_out[i], lm[i], histories[i]
             state.frames_seen += int(counts[i])
 
     def _ask(

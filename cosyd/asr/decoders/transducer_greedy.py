@@ -33,9 +33,11 @@ LOOK_AHEAD = 4
 
 @dataclass(kw_only=True)
 class TransducerGreedyState(Emitted):
-    """One stream. ``context``: what the decoder hears, int64 [context_size]."""
+    """One stream. ``context``: what the decoder hears, int64 [context_size]; ``decoder_out``: what it makes
+    of that, float32 [J]."""
 
     context: Ints
+    decoder_out: Floats
 
 
 class TransducerGreedy:
@@ -59,7 +61,8 @@ class TransducerGreedy:
 
     def open(self, graph: ContextGraph | None = None) -> TransducerGreedyState:
         refuse_graph(graph)
-        return TransducerGreedyState(context=first_context(self._networks.context_size))
+        context = first_context(self._networks.context_size)
+        return TransducerGreedyState(context=context, decoder_out=self._decoder.run(context[None])[0])
 
     def decode(
         self, scores: Floats, states: Sequence[TransducerGreedyState], lengths: Lengths = None
@@ -69,7 +72,7 @@ class TransducerGreedy:
         if scores.shape[1] == 0 or not states:
             return
         contexts = np.stack([state.context for state in states])
-        decoder_out = self._decoder.run(contexts)
+        decoder_out = np.stack([state.decoder_out for state in states])
         at = np.zeros(len(states), np.int64)
         blanks = np.array([state.trailing_blanks for state in states], np.int64)
         while (live := np.flatnonzero(at < counts)).size:
@@ -89,7 +92,7 @@ class TransducerGreedy:
             contexts[who] = np.concatenate([contexts[who, 1:], np.array(tokens)[:, None]], axis=1)
             decoder_out[who] = self._decoder.run(contexts[who])
         for i, state in enumerate(states):
-            state.context = contexts[i]
+            state.context, state.decoder_out = contexts[i], decoder_out[i]
             state.trailing_blanks = int(blanks[i])
             state.frames_seen += int(counts[i])
 
@@ -110,6 +113,8 @@ class TransducerGreedy:
         if self._networks.unk is not None:
             spoken &= best != self._networks.unk
         hits = np.flatnonzero(spoken)
+        if not hits.size:  # most often
+            return np.zeros(len(live), bool), ahead, [], []
         who, which = np.unique(row[hits], return_index=True)
         chosen = hits[which]
         emitted = np.zeros(len(live), bool)
@@ -128,5 +133,5 @@ class TransducerGreedy:
         """The decoder goes on from the last tokens if there were any, else from the beginning."""
         fresh = self.open(graph)
         if state.tokens:
-            fresh.context = state.context
+            fresh.context, fresh.decoder_out = state.context, state.decoder_out
         return fresh
