@@ -25,7 +25,7 @@ from cosyd.spec import FRAME
 
 log = logging.getLogger("cosyd.gpu")
 
-NAMES = ("slots", "resample", "stats", "dtln", "vad", "fbank")
+NAMES = ("slots", "resample", "stats", "dtln", "vad", "fbank", "srp_phat", "beamform")
 ARCHITECTURES = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120)  # 87 is Jetson Orin, 110 Jetson Thor (CUDA 13)
 ALL = "all"  # label of fatbins for all of these, with PTX for later ones
 COMPILE_TIMEOUT_S = 600  # the largest file takes 12 s on one core for one architecture

@@ -16,6 +16,7 @@ from cosyd.gpu import kernels
 KERNELS = (
     *("clear_slots", "resample", "copy_raw", "stats", "vad_1", "vad_8", "fbank_kaldi", "fbank_whisper"),
     *("dtln_analysis", "dtln_synthesis", "dtln_normalise", "dense_gemv_1", "dense_gemv_8"),
+    *("srp_phat", "beam_noise", "beam_weights", "beam_apply"),
     *("dense_f32_small", "dense_f32_large", "dense_f16_small", "dense_f16_large"),
 )
 
