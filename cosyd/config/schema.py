@@ -139,7 +139,8 @@ class FrontendConfig(Section):
         "dtln", "Noise suppression model; off saves about 2 % of a core while someone speaks."
     )
     denoise_rests: bool = restart(
-        True, "Denoise only from where the VAD, on the raw signal, hears what may be speech. A GPU never rests."
+        True,
+        "Denoise only from where the VAD, on the raw signal, hears what may be speech. A GPU never rests.",
     )
     vad_input: Literal["raw", "denoised"] = restart("raw", "Which signal the VAD hears.")
     asr_input: Literal["raw", "denoised", "blend"] = restart("blend", "Which signal the recogniser hears.")
