@@ -15,8 +15,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ log = logging.getLogger("cosyd.gpu")
 NAMES = ("slots", "resample", "stats", "dtln", "vad", "fbank", "srp_phat", "beamform")
 ARCHITECTURES = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120)  # 87 is Jetson Orin, 110 Jetson Thor (CUDA 13)
 ALL = "all"  # label of fatbins for all of these, with PTX for later ones
+ALIVE_EVERY_S = 5.0  # while files are compiled; a worker may be silent for a minute when it starts
 COMPILE_TIMEOUT_S = 600  # the largest file takes 12 s on one core for one architecture
 
 _OPTIONS = (f"-DCOSYD_HOP={FRAME.hop}", f"-DCOSYD_WINDOW={FRAME.window}", "-std=c++17")
@@ -94,10 +95,11 @@ def build_fatbins(folder: Path = _PACKAGED, architectures: Sequence[int] = ARCHI
         return list(pool.map(build, NAMES))
 
 
-def prepare(arch: int, cache: Path) -> list[str]:
+def prepare(arch: int, cache: Path, alive: Callable[[], None] = lambda: None) -> list[str]:
     """Compile into the cache what neither the package nor the cache has; the names of those files.
 
-    All at once, as they do not depend on each other: as long as the largest takes where there are cores.
+    All at once, as they do not depend on each other: as long as the largest takes where there are cores. Each is
+    kept when it is done, so that a start that is broken off is not for nothing. ``alive`` is called meanwhile.
     """
     missing = [name for name in NAMES if _found(name, arch, cache) is None]
     if not missing:
@@ -105,10 +107,16 @@ def prepare(arch: int, cache: Path) -> list[str]:
     begun = time.monotonic()
     with_what = find_nvcc() or "NVRTC"
     log.info("compiling %d kernel files for sm_%d with %s, once: about 20 s", len(missing), arch, with_what)
+
+    def make(name: str) -> bool:
+        return _store(_cached(name, arch, cache), _compile(name, arch))
+
     with ThreadPoolExecutor(min(len(missing), os.cpu_count() or 1)) as pool:
-        codes = list(pool.map(lambda name: _compile(name, arch), missing))
-    kept = [_store(_cached(name, arch, cache), code) for name, code in zip(missing, codes, strict=True)]
-    where = f"kept in {cache}" if all(kept) else f"{cache} cannot be written: the next start compiles again"
+        jobs = [pool.submit(make, name) for name in missing]
+        while wait(jobs, ALIVE_EVERY_S).not_done:
+            alive()
+        kept = all([job.result() for job in jobs])
+    where = f"kept in {cache}" if kept else f"{cache} cannot be written: the next start compiles again"
     log.info("kernels compiled in %.0f s, %s", time.monotonic() - begun, where)
     return missing
 
