@@ -12,7 +12,7 @@ from cosyd.config.schema import Config
 from cosyd.gpu.factory import open_front_end
 from cosyd.models.store import ModelStore
 from cosyd.publish.messages import DAEMON
-from cosyd.runtime.ipc import FromWorker, GpuReport, Notice
+from cosyd.runtime.ipc import Alive, FromWorker, GpuReport, Notice
 from cosyd.runtime.pipeline import Pipeline
 from cosyd.runtime.writing import with_writing
 from cosyd.types import Backend, GpuUsage, Health
@@ -31,6 +31,9 @@ class _Passing:
 
     def usage(self, usage: GpuUsage) -> None:
         self._emit(GpuReport(usage))
+
+    def alive(self) -> None:
+        self._emit(Alive())
 
 
 @contextmanager
