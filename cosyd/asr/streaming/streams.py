@@ -37,7 +37,7 @@ class _Stream:
     samples: int = 0
     ended: bool = False
     said: tuple[tuple[int, ...], ...] = ()  # tokens of all readings when ``shown`` was made of them
-    shown: tuple[str, str] = ("", "")  # text and its stable part
+    shown: tuple[str, str, float | None] = ("", "", None)  # text, its stable part, confidence
 
 
 class Streams:
@@ -145,10 +145,9 @@ class Streams:
             return LiveTranscript(**vars(whole), stable=whole.text, trailing_s=trailing_s)
         said = tuple(beam.tokens for beam in beams)
         if said != stream.said:  # most steps say nothing new
-            stream.said, stream.shown = said, (tokens.text(said[0]), stable_text(said, tokens))
-        text, stable = stream.shown
-        conf = confidence(beams[0].log_probs)
-        conf = None if conf is None else self.model.calibration(conf)
+            text, stable = tokens.text(said[0]), stable_text(said, tokens)
+            stream.said, stream.shown = said, (text, stable, confidence(beams[0].log_probs))
+        text, stable, conf = stream.shown
         return LiveTranscript(text, said[0], conf, stable=stable, trailing_s=trailing_s)
 
     def restart(self, slot: int, graph: ContextGraph | None = None) -> None:
