@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cosyd.asr.hotwords import Hotword
 from cosyd.asr.moonshine import TOKENS_MARGIN, TOKENS_PER_S, Moonshine
 from cosyd.asr.recognizer import SegmentRequest
 from cosyd.asr.tokenizer import EOS, Tokenizer
@@ -266,6 +267,46 @@ def test_real_speech(real: Moonshine, beckett: np.ndarray) -> None:
     assert forced.text.startswith("Ever tried. Ever failed. ")
     assert plain(forced.text) == plain(BECKETT)
     assert real.transcribe([SegmentRequest(beckett), SegmentRequest(beckett[:16_000])])[0] == result
+
+
+def test_real_words_have_times(real: Moonshine, beckett: np.ndarray) -> None:
+    """The pauses between the sentences are at 1.2 to 1.8, 2.7 to 3.4, 4.2 to 4.7 and 5.6 to 6.6 s."""
+    (result,) = real.transcribe([SegmentRequest(beckett, words=True)])
+    assert [word.w for word in result.words] == result.text.split()
+    ends = {word.w.strip(".,").lower(): word.end for word in result.words[:8]}
+    assert 1.0 < ends["tried"] < 1.3
+    assert 2.5 < ends["failed"] < 2.8
+    assert 4.0 < ends["matter"] < 4.3
+    assert all(0 < word.conf <= 1 for word in result.words if word.conf is not None)
+    shorter = real.transcribe([SegmentRequest(beckett)])[0]
+    assert shorter.words == ()
+    assert shorter.tokens == result.tokens
+
+
+def test_real_hotwords(real: Moonshine, beckett: np.ndarray) -> None:
+    fell = (Hotword("fell better", 9.0),)
+    assert "fell better" in real.transcribe([SegmentRequest(beckett, hotwords=fell)])[0].text.lower()
+    others = (Hotword("cappuccino"), Hotword("dark roast", 3.0))
+    assert plain(real.transcribe([SegmentRequest(beckett, hotwords=others)])[0].text) == plain(BECKETT)
+
+
+def test_real_beam(models_dir: Path, beckett: np.ndarray) -> None:
+    wide = Moonshine.load(models_dir / "moonshine-tiny-en", beam=4)
+    (result,) = wide.transcribe([SegmentRequest(beckett)])
+    assert plain(result.text) == plain(BECKETT)
+    (again,) = wide.transcribe([SegmentRequest(beckett, draft=result.tokens[:9])])
+    assert plain(again.text) == plain(BECKETT)
+    (forced,) = wide.transcribe([SegmentRequest(beckett, "Ever cried. Ever failed.")])
+    assert forced.text.startswith("Ever cried. Ever failed. ")
+
+
+def test_phrases_that_it_cannot_favour(real: Moonshine) -> None:
+    """Field case 23."""
+    phrases = ("flat white", "naïve", "x", "语音", "FLAT WHITE")
+    refused = real.unusable([Hotword(phrase) for phrase in phrases])
+    assert [item.phrase for item in refused] == ["x", "语音"]
+    assert "single letter" in refused[0].reason
+    assert "never writes '语'" in refused[1].reason
 
 
 def test_real_vocabulary_spells_as_the_model_does(real: Moonshine, models_dir: Path) -> None:
