@@ -40,8 +40,8 @@ SIZES = (
 )
 PHRASES = (*DRINKS, "iced mocha", "house coffee", *ROASTS, *SIZES)
 KITCHEN_DB = (10, 5)
-CLIPS, QUICK_CLIPS = 55, 6
-PIPELINE_CLIPS = 40
+CLIPS, QUICK_CLIPS = 36, 6
+PIPELINE_CLIPS = 24
 METHOD = (
     f"Drinks, roasts and sizes of coffee-commands ({len(PHRASES)} phrases, score {DEFAULT_SCORE:g}) as "
     "hotwords. *Greedy* is the recogniser as it is without hotwords and with asr.beam 1; *beam* is its "
