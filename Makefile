@@ -1,5 +1,6 @@
 # make demo               set everything up, then speech turns into text before your eyes
 # make demo SOURCE=mic    the same from the default microphone
+# make demo SCENE=array   two people around a microphone array: who said what, from where
 # make test               set everything up, run all tests
 # make lint               formatting, ruff, mypy
 # make bench              measure: writes docs/benchmarks (QUICK=1: short, writes nothing)
@@ -10,6 +11,7 @@
 # PYTHON=/path/to/python3 chooses the interpreter of .venv.
 
 SOURCE ?= file
+SCENE ?=
 PYTHON ?=
 QUICK ?=
 PREFIX ?= /opt/cosyd
@@ -26,7 +28,7 @@ export PYTHON
 
 demo: .venv/.run
 	@$(BIN)/cosyd models pull
-	@$(BIN)/python -m cosyd.demo --source $(SOURCE)
+	@$(BIN)/python -m cosyd.demo --source $(SOURCE) $(if $(SCENE),--scene $(SCENE))
 
 test: .venv/.test
 	@$(BIN)/cosyd models pull

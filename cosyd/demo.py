@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from cosyd.bench import demo_scene
 from cosyd.bench.daemon import Daemon
 from cosyd.bench.report import percentiles
 from cosyd.client import AsrFinal, AsrPartial, Client, Message, State
@@ -80,7 +82,9 @@ class Screen:
         if self._console.is_terminal:
             self._live.update(Text(""))
         times = f"{message.start:5.1f}–{message.end:5.1f} s  "
-        self._console.print(Text.assemble((times, "green"), message.text))
+        found = message.direction
+        place = f"voice {found.track} at {found.azimuth_deg:4.0f}°  " if found else ""
+        self._console.print(Text.assemble((times, "green"), (place, "magenta"), message.text))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,6 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="cosyd.demo", description="Watch speech turn into text.")
     parser.add_argument("--source", choices=("file", "mic"), default="file", help="default: file")
+    parser.add_argument("--scene", choices=("array",), help="array: two people around a microphone array")
     parser.add_argument("--recording", type=Path, help="play this file instead of the one that comes along")
     return parser.parse_args(argv)
 
@@ -103,8 +108,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def _run(arguments: argparse.Namespace, console: Console) -> int:
     screen = Screen(console)
     heard = Heard()
-    source = _source(arguments)
-    with Daemon({"sources": [source], "publish": {"level_ms": 1_000}}) as daemon:
+    with (
+        _source(arguments, screen) as source,
+        Daemon({"sources": [source], "publish": {"level_ms": 1_000}}) as daemon,
+    ):
         screen.note(f"starting the daemon on {source.get('path', 'the default microphone')} …")
         topics = ("asr.", "state.", "level.")  # levels come also while nobody speaks
         with Client(daemon.events, daemon.control, topics, patience_s=5) as client, screen.open():
@@ -116,13 +123,25 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     return 0 if heard.text else 1
 
 
-def _source(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The source's section of the configuration."""
+@contextmanager
+def _source(arguments: argparse.Namespace, screen: Screen) -> Iterator[dict[str, Any]]:
+    """The source's section of the configuration; a scene is there as long as the context."""
     if arguments.source == "mic":
-        return {"name": "mic", "type": "portaudio"}
+        yield {"name": "mic", "type": "portaudio"}
+        return
     store = ModelStore(Paths.resolve(PathsConfig()).models)
-    path = arguments.recording or store.require(MODEL) / RECORDING
-    return {"name": "speech", "type": "file", "path": str(path.resolve()), "realtime": True}
+    if arguments.scene is None:
+        path = arguments.recording or store.require(MODEL) / RECORDING
+        yield _recording("speech", path)
+        return
+    with tempfile.TemporaryDirectory(prefix="cosyd-demo-") as folder:
+        path = Path(folder) / "scene.wav"
+        screen.note(demo_scene.write(store.require(MODEL), path))
+        yield {**_recording("room", path), "array": {"geometry": demo_scene.GEOMETRY}}
+
+
+def _recording(name: str, path: Path) -> dict[str, Any]:
+    return {"name": name, "type": "file", "path": str(path.resolve()), "realtime": True}
 
 
 def _listen(client: Client, daemon: Daemon, screen: Screen, heard: Heard) -> float:
