@@ -61,7 +61,10 @@ class _Waiting:
 
 
 class DecodeQueue:
-    """Owns the thread, not the recogniser. ``on_result`` is called in the thread after each result."""
+    """Owns the thread, not the recogniser. ``on_result`` is called in the thread after each result.
+
+    ``second_opinion``: finals with a confidence below this are decoded twice.
+    """
 
     def __init__(
         self,
@@ -69,12 +72,14 @@ class DecodeQueue:
         *,
         on_result: Callable[[], None] | None = None,
         partial_share: float = PARTIAL_SHARE,
+        second_opinion: float = 0.0,
         finals_limit: int = FINALS_LIMIT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._recognizer = recognizer
         self._on_result = on_result
         self._partial_share = partial_share
+        self._unsure = second_opinion
         self._finals_limit = finals_limit
         self._clock = clock
         self._changed = threading.Condition()
@@ -267,7 +272,9 @@ class DecodeQueue:
 
     def _reconsidered(self, transcript: Transcript, request: SegmentRequest) -> Transcript:
         recognizer = self._recognizer
-        return reconsidered(transcript, request, recognizer.transcribe, recognizer.limit_s)
+        return reconsidered(
+            transcript, request, recognizer.transcribe, unsure=self._unsure, limit_s=recognizer.limit_s
+        )
 
     def _deliver(self, result: DecodeResult) -> None:
         decode = result.decode

@@ -93,5 +93,5 @@ def open_recogniser(config: AsrConfig, store: Store, streams: int) -> Iterator[R
             return
         segment = load_recognizer(config, store)
         stack.callback(segment.close)
-        queue = stack.enter_context(DecodeQueue(segment))
+        queue = stack.enter_context(DecodeQueue(segment, second_opinion=config.second_opinion))
         yield Recognition(queue, Listener, segment.limit_s, segment.backend)

@@ -81,7 +81,7 @@ class ArrayConfig(Section):
     echo_tail_ms: int = live(256, "Length of the echo path that is learnt.", ge=64, le=1_024)
     echo_delay_ms: int = live(1_000, "Longest time from the reference to its echo.", ge=0, le=2_000)
     echo_suppress_db: float = live(
-        -25.0, "Most that is taken from what the filter leaves of the echo; 0 is nothing.", ge=-60, le=0
+        -12.0, "Most that is taken from what the filter leaves of the echo; 0 is nothing.", ge=-60, le=0
     )
     doa: Literal["off", "2d", "3d"] = live("2d", "Find where voices come from, in the plane or in space.")
     doa_ms: int = live(100, "Pause between doa messages of one voice.", ge=16, le=10_000)
@@ -190,6 +190,12 @@ class AsrConfig(Section):
     threads: int = restart(1, "Threads of one inference.", ge=1, le=64)
     partial_ms: int = live(
         300, "Pause between partial results while someone speaks; 0 is none.", ge=0, le=10_000
+    )
+    second_opinion: float = restart(
+        0.9,
+        "Finals that the model is less sure of are decoded twice, and the surer result counts; 0 is never.",
+        ge=0,
+        le=1,
     )
     words: bool = live(True, "Finals tell when each word was spoken, and how sure of it the model is.")
     beam: int = restart(

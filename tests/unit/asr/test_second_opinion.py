@@ -8,13 +8,14 @@ import pytest
 from cosyd.asr.decode import Decode
 from cosyd.asr.decode_queue import DecodeQueue
 from cosyd.asr.recognizer import SegmentRequest
-from cosyd.asr.second_opinion import LEAD_MS, UNSURE, reconsidered
+from cosyd.asr.second_opinion import LEAD_MS, reconsidered
 from cosyd.errors import InferenceError
 from cosyd.types import Backend, Transcript, Word
 
 LEAD = 16 * LEAD_MS
 AUDIO = np.arange(16_000, dtype=np.float32) / 16_000
 LIMIT_S = 30.0
+UNSURE = 0.8
 
 
 class Opinions:
@@ -52,7 +53,13 @@ def said(text, conf, *words):
 
 def again(first, *answers, request=None, limit_s=LIMIT_S):
     opinions = Opinions(*answers)
-    result = reconsidered(first, request or SegmentRequest(AUDIO, prompt="so"), opinions.transcribe, limit_s)
+    result = reconsidered(
+        first,
+        request or SegmentRequest(AUDIO, prompt="so"),
+        opinions.transcribe,
+        unsure=UNSURE,
+        limit_s=limit_s,
+    )
     return result, opinions.asked
 
 
@@ -105,7 +112,7 @@ def test_a_second_decode_that_fails_or_does_not_fit_is_done_without():
 def test_partials_are_decoded_once_and_finals_twice_if_in_doubt(kind, times):
     opinions = Opinions(said("a", 0.5), said("b", 0.7))
     decode = Decode(1, "mic", 0, kind, AUDIO, 0, AUDIO.size, 0, 31)
-    with DecodeQueue(opinions) as queue:
+    with DecodeQueue(opinions, second_opinion=UNSURE) as queue:
         queue.submit(decode)
         assert queue.wait(20)
         (result,) = queue.results()
