@@ -54,7 +54,7 @@ class EchoCanceller:
         *,
         tail_ms: int = 256,
         longest_delay_ms: int = 1_000,
-        suppress_db: float = -25.0,
+        suppress_db: float = -12.0,
         rate_hz: int = FRAME.rate_hz,
     ) -> None:
         partitions = -(-tail_ms * rate_hz // 1000 // BLOCK)

@@ -140,8 +140,8 @@ def _drifting(sound: Audio, ppm: float) -> Audio:
 def run(quick: bool) -> dict[str, Any]:
     report = Report("echo", "Echo cancellation", METHOD, quick)
     peers = cancellers()
-    _far_end_only(report, peers, takes=1 if quick else 4)
-    _double_talk(report, peers, clips=4 if quick else 40)
+    _far_end_only(report, peers, takes=1 if quick else 2)
+    _double_talk(report, peers, clips=4 if quick else 20)
     _cost(report, peers, seconds=4 if quick else 20)
     return report.as_dict()
 
