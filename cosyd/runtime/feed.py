@@ -17,6 +17,7 @@ from cosyd.ring import Block, RingReader, WriterState
 from cosyd.runtime.channels import ChannelCheck
 from cosyd.runtime.debug_tap import DebugTap
 from cosyd.runtime.level import LevelMeter
+from cosyd.runtime.overload import Overload
 from cosyd.spec import FRAME, AudioSpec
 from cosyd.types import Checkpoint, EndReason, Level
 
@@ -54,6 +55,7 @@ class Feed:
         self.voices: VoiceRecord | None = None  # of a microphone array, while attached
         self.check: ChannelCheck | None = None  # of its channels, while attached
         self.level_meter = LevelMeter(level_ms)
+        self.overload = Overload()
         self._gain: GainControl | None = None
         self._tap: DebugTap | None = None
         self._path = ring_path
@@ -68,6 +70,11 @@ class Feed:
     @property
     def name(self) -> str:
         return self.source.name
+
+    @property
+    def paced(self) -> bool:
+        """Whether audio comes at the pace at which it was spoken; a file may come as fast as it is used."""
+        return self.source.type != "file" or self.source.realtime
 
     @property
     def attached(self) -> bool:

@@ -163,6 +163,8 @@ class Pipeline:
         self._collect()
         for feed in self._feeds.values():
             self._settle(feed)
+            if feed.paced and (news := feed.overload.check(feed.behind_s)) is not None:
+                self._emit(Notice(feed.name, news))
         if not moved:
             self._wait(timeout_s)
         return moved
