@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cosyd.array.agc import GainControl
 from cosyd.array.echo import EchoCanceller
 from cosyd.array.echo_reference import ReferenceLine
 from cosyd.array.geometry import Geometry
@@ -21,7 +22,7 @@ from cosyd.bench.scene import Room, impulse_responses
 from cosyd.bench.speech import Audio, Clip, eval_clips, speech_power
 from cosyd.bench.text import normalise
 from cosyd.config.paths import Paths
-from cosyd.config.schema import ArrayConfig, AsrConfig, PathsConfig
+from cosyd.config.schema import ArrayConfig, AsrConfig, FrontendConfig, PathsConfig
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME
 
@@ -41,7 +42,8 @@ METHOD = (
     "near end: librispeech-other (neither was used to tune). *ERLE*: power of the echo over that of what "
     "comes out, far end only, the microphone's noise counted as what is left. WER with Moonshine tiny-en on "
     "the whole clip, after 4 s of far end and with 40 ms of delay; *lost* is against the same clip without "
-    "echo. Delay, jumps and drift are for each canceller to find out. CPU is of one thread."
+    "echo. Delay, jumps and drift are for each canceller to find out. Gain control is given the clips "
+    "at three levels, rounded to 16 bits. CPU is of one thread."
 )
 
 
@@ -141,7 +143,12 @@ def run(quick: bool) -> dict[str, Any]:
     report = Report("echo", "Echo cancellation", METHOD, quick)
     peers = cancellers()
     _far_end_only(report, peers, takes=1 if quick else 2)
-    _double_talk(report, peers, clips=4 if quick else 20)
+    store = ModelStore(Paths.resolve(PathsConfig()).models)
+    recognizer = load_recognizer(AsrConfig(), store)
+    chosen = list(eval_clips(NEAR, 4 if quick else 16))
+    _double_talk(report, peers, recognizer, chosen)
+    _gain(report, recognizer, chosen)
+    recognizer.close()
     _cost(report, peers, seconds=4 if quick else 20)
     return report.as_dict()
 
@@ -175,20 +182,18 @@ def _erle(scenario: Scenario, canceller: Canceller, take: int) -> float:
 # --- double talk ---------------------------------------------------------------------------------------
 
 
-def _double_talk(report: Report, peers: dict[str, Canceller], clips: int) -> None:
-    store = ModelStore(Paths.resolve(PathsConfig()).models)
-    recognizer = load_recognizer(AsrConfig(), store)
-    chosen = list(eval_clips(NEAR, clips))
+def _double_talk(
+    report: Report, peers: dict[str, Canceller], recognizer: SegmentRecognizer, chosen: Sequence[Clip]
+) -> None:
     clean = _wer(recognizer, chosen, [_near(clip)[0] for clip in chosen])
     rows = [("no echo", *[f"{clean:.1f}"] * 2)]
     for name, canceller in peers.items():
         wer = [_wer(recognizer, chosen, _talks(chosen, canceller, ser)) for ser in (0.0, -10.0)]
         rows.append((name, *(f"{value:.1f}" for value in wer)))
         if name == "cosyd":
-            note = f"{clips} clips; {clean:.1f} % without echo"
+            note = f"{len(chosen)} clips; {clean:.1f} % without echo"
             report.add("WER lost, echo as loud as the talker", wer[0] - clean, "points", target=2, note=note)
             report.add("WER lost, echo 10 dB louder", wer[1] - clean, "points", note=note)
-    recognizer.close()
     report.table("WER in double talk, %", ("", "echo as loud as the talker", "echo 10 dB louder"), rows)
 
 
@@ -218,6 +223,27 @@ def _wer(recognizer: SegmentRecognizer, clips: Sequence[Clip], heard: Sequence[A
     said, understood = [normalise(clip.text) for clip in clips], [normalise(text) for text in texts]
     share: float = jiwer.wer(said, understood)
     return 100 * share
+
+
+# --- gain ----------------------------------------------------------------------------------------------
+
+
+def _gain(report: Report, recognizer: SegmentRecognizer, chosen: Sequence[Clip]) -> None:
+    """Whether speech at one level helps the recogniser: quiet speech in 16 bits, as it is and levelled."""
+    rows = []
+    for db in (-20.0, -40.0, -60.0):
+        quiet = [np.round(scaled(clip.audio, db) * 32_768) / np.float32(32_768) for clip in chosen]
+        plain = _wer(recognizer, chosen, quiet)
+        levelled = _wer(recognizer, chosen, [_levelled(audio) for audio in quiet])
+        rows.append((f"{db:.0f} dBFS", f"{plain:.1f}", f"{levelled:.1f}"))
+    report.table("WER by the level of speech, %", ("", "as it is", "frontend.agc"), rows)
+
+
+def _levelled(audio: Audio) -> Audio:
+    config = FrontendConfig()
+    gain = GainControl(config.agc_level_db, config.agc_most_db)
+    padded = np.pad(audio, (0, -len(audio) % FRAME.block)).reshape(-1, FRAME.block)
+    return np.concatenate([gain.process(block, 1.0) for block in padded])
 
 
 # --- cost ----------------------------------------------------------------------------------------------
