@@ -5,9 +5,7 @@ from __future__ import annotations
 from cosyd.types import Health
 
 BEHIND_S = 3.0  # unread audio of a live source that is told of; a final of a long utterance holds up for 1 s
-WORSE_S = 1.0  # ... if it has become so much more: who catches up after a restart is behind, no more
-    1.0  # ... if it has become so much more: who catches up after a restart is behind, but not overloaded
-)
+WORSE_S = 1.0  # ... if it has grown by so much: who catches up after a restart is no overload
 CAUGHT_UP_S = 0.5  # less than this is no delay any more
 
 
