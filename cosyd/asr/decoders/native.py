@@ -74,6 +74,8 @@ class _Core:
     """Keeps what its table points to."""
 
     def __init__(self, *fields: int | NDArray[Any]) -> None:
+        if not all(isinstance(f, int) or f.flags.c_contiguous for f in fields):
+            raise ValueError("the core in C needs contiguous arrays")
         self._kept = fields
         self._table = np.array([f if isinstance(f, int) else f.ctypes.data for f in fields], np.int64)
         self._at = self._table.ctypes.data
@@ -171,7 +173,8 @@ class CtcCore(_Core):
         blank: int,
     ) -> None:
         rows, width = prefixes.shape
-        self._scores, self._counts = np.ascontiguousarray(scores, np.float32), counts
+        self._scores = np.ascontiguousarray(scores, np.float32)
+        self._counts = np.ascontiguousarray(counts)
         super().__init__(rows, width, candidates, scores.shape[2], blank, prefixes, graphs, notes, seen)
 
     def run(self, begin: int, end: int, skip: float) -> None:

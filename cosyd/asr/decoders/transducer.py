@@ -58,7 +58,7 @@ class DecoderCache:
         return out
 
     def _compute(self, contexts: Ints) -> Floats:
-        return self._networks.run_decoder(contexts).reshape(len(contexts), -1)
+        return np.asarray(self._networks.run_decoder(contexts), np.float32).reshape(len(contexts), -1)
 
     def _recall(self, key: bytes) -> Floats:
         self._kept.move_to_end(key)
