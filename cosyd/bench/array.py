@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosyd.array.geometry import Geometry, angles, unit, wrap
+from cosyd.array.geometry import Geometry, angles, wrap
 from cosyd.array.locate import Locator
 from cosyd.array.path import ArrayPath
 from cosyd.array.srp import BAND_HZ
@@ -290,19 +290,3 @@ def si_sdr_db(estimate: Audio, truth: Audio) -> float:
     """Scale-invariant signal-to-distortion ratio (Le Roux et al. 2019)."""
     part = (estimate @ truth) / (truth @ truth) * truth
     return float(10 * np.log10((part @ part) / np.square(estimate - part).sum()))
-
-
-def polar(config: ArrayConfig, azimuth_deg: float, frequency_bin: int) -> NDArray[np.float64]:
-    """|response| of a fixed beam towards each degree, for the figure."""
-    from cosyd.array import beams
-    from cosyd.array.stft import FREQUENCIES_HZ
-
-    geometry = Geometry.of(config)
-    d = beams.steering(geometry, unit(azimuth_deg))
-    loading = 10 ** (config.loading_db / 10)
-    if config.beamformer == "delay-sum":
-        weights = beams.delay_and_sum(d)
-    else:
-        weights = beams.mvdr(d, beams.diffuse(geometry), loading)  # the field that mvdr begins with, too
-    around = geometry.steering(unit(np.arange(360.0)), FREQUENCIES_HZ[frequency_bin : frequency_bin + 1])
-    return np.asarray(np.abs(np.einsum("m,nm->n", weights[frequency_bin].conj(), around[:, 0])))
