@@ -28,6 +28,9 @@ class _Deaf:
     def usage(self, usage: GpuUsage) -> None:
         pass
 
+    def alive(self) -> None:
+        pass
+
 
 def blocks(models: Path, cache: Path, lent: bool, count: int = 3_000, streams: int = 1) -> Values:
     """Step time of ``count`` blocks after the first; ``lent``: the ring's pages may be read in place."""

@@ -125,6 +125,10 @@ def _first(result: tuple[Any, ...]) -> Any:
     return values[0]
 
 
+def _nobody_waits() -> None:
+    pass
+
+
 class Gpu:
     """One device: its primary context, the kernels, memory. Opens in ``__enter__``.
 
@@ -133,8 +137,10 @@ class Gpu:
 
     memory: DeviceMemory
 
-    def __init__(self, cache: Path, device: int = 0) -> None:
+    def __init__(self, cache: Path, device: int = 0, alive: Callable[[], None] = _nobody_waits) -> None:
+        """``cache``: of compiled kernels; ``alive`` is called now and then while they are compiled."""
         self._cache = cache
+        self._alive = alive
         self._index = device
         self._stack = ExitStack()
         self._modules: dict[str, Any] = {}
@@ -157,7 +163,7 @@ class Gpu:
         major, minor = device.compute_capability()
         self.arch = 10 * major + minor
         try:
-            prepare(self.arch, self._cache)
+            prepare(self.arch, self._cache, self._alive)
             raw = DriverMemory(self.graphs, self._index)
         except GpuError:
             self._stack.close()

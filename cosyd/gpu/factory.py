@@ -53,7 +53,7 @@ def open_front_end(
         why, banks = refusal(gpu, cache), None
         if why is None:
             try:
-                banks = _open_gpu(frontend, store, cache, stack)
+                banks = _open_gpu(frontend, store, cache, told, stack)
             except GpuError as error:
                 why = Refusal(str(error), there=True)
         if why is not None:
@@ -78,10 +78,12 @@ def _tell(gpu: GpuConfig, why: Refusal, told: Told) -> None:
     told.health(Health("gpu_unusable", "error" if severity == "error" else "warning", text))
 
 
-def _open_gpu(frontend: FrontendConfig, store: ModelStore, cache: Path, stack: ExitStack) -> Banks:
+def _open_gpu(
+    frontend: FrontendConfig, store: ModelStore, cache: Path, told: Told, stack: ExitStack
+) -> Banks:
     """The device with its first bank, warm. What was opened is closed again when it fails."""
     with ExitStack() as opening:
-        gpu = opening.enter_context(Gpu(cache))
+        gpu = opening.enter_context(Gpu(cache, alive=told.alive))
         settings = settings_for(frontend, channels=CHANNELS, sample_bytes=SAMPLE_BYTES)
         slots = min(frontend.max_streams, BANK_SLOTS)
         settings = replace(settings, slots=slots, rates_hz=RATES_HZ, mel=None, lent=True)

@@ -98,8 +98,9 @@ def build_fatbins(folder: Path = _PACKAGED, architectures: Sequence[int] = ARCHI
 def prepare(arch: int, cache: Path, alive: Callable[[], None] = lambda: None) -> list[str]:
     """Compile into the cache what neither the package nor the cache has; the names of those files.
 
-    All at once, as they do not depend on each other: as long as the largest takes where there are cores. Each is
-    kept when it is done, so that a start that is broken off is not for nothing. ``alive`` is called meanwhile.
+    All at once, as they do not depend on each other: as long as the largest takes where there are cores.
+    Each is kept when it is done, so that a start that is broken off is not for nothing. ``alive`` is called
+    meanwhile.
     """
     missing = [name for name in NAMES if _found(name, arch, cache) is None]
     if not missing:
@@ -115,8 +116,8 @@ def prepare(arch: int, cache: Path, alive: Callable[[], None] = lambda: None) ->
         jobs = [pool.submit(make, name) for name in missing]
         while wait(jobs, ALIVE_EVERY_S).not_done:
             alive()
-        kept = all([job.result() for job in jobs])
-    where = f"kept in {cache}" if kept else f"{cache} cannot be written: the next start compiles again"
+        kept = [job.result() for job in jobs]
+    where = f"kept in {cache}" if all(kept) else f"{cache} cannot be written: the next start compiles again"
     log.info("kernels compiled in %.0f s, %s", time.monotonic() - begun, where)
     return missing
 

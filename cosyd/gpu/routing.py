@@ -41,6 +41,10 @@ class Told(Protocol):
 
     def usage(self, usage: GpuUsage) -> None: ...
 
+    def alive(self) -> None:
+        """Nothing happened, but opening it takes long: kernels are being compiled."""
+        ...
+
 
 @dataclass
 class _Route:

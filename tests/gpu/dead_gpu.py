@@ -37,6 +37,9 @@ class Ear:
     def usage(self, usage: GpuUsage) -> None:
         pass
 
+    def alive(self) -> None:
+        pass
+
 
 def play(front, x: np.ndarray, fault=None):
     """(clocks, blocks, probabilities) of one stream; ``fault`` is called once on the way."""

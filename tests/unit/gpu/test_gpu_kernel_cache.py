@@ -11,6 +11,7 @@ import pytest
 
 from cosyd.errors import GpuError
 from cosyd.gpu import kernels
+from cosyd.runtime.supervision import Patience
 
 
 @pytest.fixture
@@ -140,6 +141,31 @@ def test_all_that_is_missing_is_compiled_at_once_and_said(
     assert kernels.prepare(90, cache) == []
     assert kernels.origin(90, cache) == f"compiled before, in {cache}"
     assert len(caplog.records) == 2
+
+
+def test_who_waits_hears_that_it_goes_on(
+    compiler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that compiles on a small board is not taken for one that hangs."""
+    nvcc = tmp_path / "home" / "bin" / "nvcc"
+    nvcc.write_text(nvcc.read_text().replace("#!/bin/sh\n", "#!/bin/sh\nsleep 0.2\n"))
+    monkeypatch.setattr(kernels, "ALIVE_EVERY_S", 0.02)
+    told: list[int] = []
+    kernels.prepare(90, tmp_path / "cache", lambda: told.append(1))
+    assert len(told) >= 3
+    assert kernels.ALIVE_EVERY_S < Patience().start_s / 2
+
+
+def test_what_was_compiled_before_an_error_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_some(name: str, arch: int) -> bytes:
+        if name == "vad":
+            raise GpuError("nvcc failed on vad.cu")
+        return b"code"
+
+    monkeypatch.setattr(kernels, "_compile", compile_some)
+    with pytest.raises(GpuError, match=r"vad\.cu"):
+        kernels.prepare(90, tmp_path)
+    assert {path.name.split("-")[0] for path in tmp_path.iterdir()} == set(kernels.NAMES) - {"vad"}
 
 
 @pytest.mark.usefixtures("compiler")
