@@ -21,9 +21,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cosyd.engine.execution import Bound, BoundExecution
 from cosyd.engine.memory import Buffer, Memory
 from cosyd.engine.protocol import Engine, Execution
+from cosyd.engine.staging import StagedExecution
 from cosyd.engine.tensors import Misuse, TensorSpec
 from cosyd.errors import CosydError, GpuError, InferenceError
 from cosyd.types import Backend
@@ -314,30 +314,3 @@ class ManagedExecution:
         if self.engine.memory.device == self._owner.memory.device:
             return self.engine.execution()
         return StagedExecution(self.engine, self._owner.memory)
-
-
-class StagedExecution(BoundExecution):
-    """An engine's network over buffers in other memory, by copies: slow, but the streams go on."""
-
-    def __init__(self, engine: Engine, memory: Memory) -> None:
-        super().__init__(engine.name, engine.inputs, engine.outputs, memory)
-        self._engine = engine
-        self._outputs = [spec.name for spec in engine.outputs]
-
-    def _launch(self, table: int, changed: Sequence[Bound], stream: int) -> None:
-        feeds = {}
-        for name in self._inputs:
-            bound = self._bound(name)
-            feeds[name] = self._memory.read(bound.buffer, bound.shape, bound.spec.dtype, stream)
-        for name, value in self._engine.run(feeds, self._outputs).items():
-            bound = self._bound(name)
-            if value.shape != bound.shape:
-                raise Misuse(f"{self.name}: {name} is {value.shape}, bound as {bound.shape}")
-            self._memory.write(bound.buffer, value, stream)
-        self._memory.synchronize(stream)
-
-    def _check_sizes(self, sizes: dict[str, int]) -> None:
-        """The engine itself checks when it runs."""
-
-    def _release(self) -> None:
-        """Nothing of its own."""
