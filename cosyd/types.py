@@ -83,7 +83,7 @@ class Transcript:
     """What a recogniser says of one piece of audio. ``tokens`` are the model's own ids.
 
     ``sure``: for each word of ``text`` (split at blanks) the least probability of its tokens; empty where
-    the model gives none.
+    the model gives none. ``others``: other readings that the search ended with, the likeliest first.
     """
 
     text: str
@@ -91,6 +91,7 @@ class Transcript:
     conf: float | None = None
     words: tuple[Word, ...] = ()
     sure: tuple[float, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 EndReason = Literal[
@@ -152,6 +153,7 @@ class Final:
     words: tuple[Word, ...] = ()
     decided_sample: int = 0
     more: bool = False  # the utterance was split: its continuation follows without a pause
+    others: tuple[str, ...] = ()  # other readings of the whole, the likeliest first; none with one path
     written: str | None = None  # the text as one would write it, where the configuration asks for that
 
 

@@ -46,6 +46,7 @@ TOKENS_PER_S = 6.5  # the model's authors' bound on what fits into a second of E
 TOKENS_MARGIN = 8  # so that very short clips can end on their own
 LIMIT_S = 30.0  # the decoder was trained on 194 positions: 30 s at 6.5 tokens/s
 SHORTEST = FRAME.rate_hz // 10  # below 0.1 s the encoder's convolutions have too little to chew on
+OTHERS = 4  # readings told beside the best; later ones differ in a comma
 HOTWORD_BEAM = 4  # paths when hotwords are active: greedy decoding has nothing to choose from
 _ENCODER_FILE, _DECODER_FILE, _VOCABULARY_FILE = (
     "encoder_model.ort",
@@ -238,7 +239,9 @@ class Moonshine:
         words: tuple[Word, ...] = ()
         if request.words and self._attention and sure:
             words = self._words(said, decoder, text, sure, audio, request.context_samples / FRAME.rate_hz)
-        return Transcript(text, said.tokens, conf, words, sure)
+        readings = dict.fromkeys(self._vocabulary.decode(tokens) for tokens in said.others)
+        others = [reading for reading in readings if reading != text][:OTHERS]
+        return Transcript(text, said.tokens, conf, words, sure, tuple(others))
 
     def _sure(self, said: _Said, text: str) -> tuple[float, ...]:
         """The least probability among the tokens of each word."""

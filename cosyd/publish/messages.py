@@ -119,7 +119,8 @@ class AsrFinal(_Recognition, kw_only=True, frozen=True, tag="asr.final"):
     """The text of an utterance. ``reason``: the endpoint rule that ended it (see ``types.EndReason``).
     ``more``: it was split for its length, and the next one continues it without a pause. ``direction``:
     where it was spoken, if the source is a microphone array and found out. ``written``: the text as one would
-    write it, if the configuration's section ``text`` asks for that; ``text`` is what was recognised."""
+    write it, if the configuration's section ``text`` asks for that; ``text`` is what was recognised.
+    ``others``: other readings of the whole utterance, the likeliest first, if ``asr.beam`` is above 1."""
 
     JOURNALLED: ClassVar[bool] = True
 
@@ -127,6 +128,7 @@ class AsrFinal(_Recognition, kw_only=True, frozen=True, tag="asr.final"):
     more: bool = False
     direction: Direction | None = None
     written: str | None = None
+    others: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:

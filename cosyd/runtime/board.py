@@ -258,6 +258,7 @@ class Board:
             reason=event.reason,
             more=event.more,
             written=event.written,
+            others=event.others,
         )
 
     def located(self, message: Located) -> None:
@@ -278,7 +279,9 @@ class Board:
         self._publish(messages.Level.of(message.source, message.level))
 
     def judged(self, record: SourceRecord, message: ChannelsJudged) -> None:
-        """What is wrong with the channels has changed."""
+        """What is wrong with the channels, and whether that is news."""
+        if message.faults == record.faults:
+            return
         record.faults = message.faults
         self._device(record, "channels", message.sample, reason="; ".join(message.faults))
 

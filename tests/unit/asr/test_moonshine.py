@@ -294,6 +294,8 @@ def test_real_beam(models_dir: Path, beckett: np.ndarray) -> None:
     wide = Moonshine.load(models_dir / "moonshine-tiny-en", beam=4)
     (result,) = wide.transcribe([SegmentRequest(beckett)])
     assert plain(result.text) == plain(BECKETT)
+    assert 0 < len(set(result.others)) == len(result.others) <= 4
+    assert result.text not in result.others
     (again,) = wide.transcribe([SegmentRequest(beckett, draft=result.tokens[:9])])
     assert plain(again.text) == plain(BECKETT)
     (forced,) = wide.transcribe([SegmentRequest(beckett, "Ever cried. Ever failed.")])

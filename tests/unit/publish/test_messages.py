@@ -71,7 +71,7 @@ WIRE: list[tuple[AnyMessage, str, str]] = [
         '{"type":"asr.final",' + HEAD + ',"utt":3,"text":"a \\"b\\"\\n","start":0.5,"end":1.0,'
         '"words":[{"w":"a","start":0.5,"end":0.75,"conf":0.9},{"w":"b","start":0.75,"end":1.0,"conf":null}],'
         '"conf":0.5,"model":"","latency_ms":0.0,"reason":"silence","more":false,"direction":null,'
-        '"written":null}',
+        '"written":null,"others":[]}',
     ),
     (
         Vad(source="mic", event="start", utt=3, prob=0.75, **STAMPS),
