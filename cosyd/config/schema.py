@@ -186,7 +186,9 @@ class EndpointConfig(Section):
 class AsrConfig(Section):
     """Recognition."""
 
-    model: str = restart("moonshine-tiny-en", "Name of the model; `cosyd models list` shows them.")
+    model: str = restart(
+        "moonshine-tiny-en", "Name of the model (`cosyd models list`), or the folder of a streaming one."
+    )
     threads: int = restart(1, "Threads of one inference.", ge=1, le=64)
     partial_ms: int = live(
         300, "Pause between partial results while someone speaks; 0 is none.", ge=0, le=10_000
