@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.engine.faults import Faults
 from cosyd.engine.memory import Buffer, Memory
 from cosyd.engine.protocol import Engine, Execution
 from cosyd.engine.staging import StagedExecution
@@ -33,9 +34,7 @@ log = logging.getLogger(__name__)
 Array = NDArray[Any]
 Opener = Callable[[], Engine]
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 8.0
 LOOK_EVERY_S = 1.0  # at a build that runs beside
-HEALED_STEPS = 100  # after so many good steps a fault counts as the first again
 
 
 class Upgrading(Protocol):
@@ -64,14 +63,10 @@ class ManagedEngine:
     ) -> None:
         self.name = engine.name
         self.memory = memory or engine.memory
-        self.faults = 0  # since the start
         self._engine = engine
         self._reopen, self._fallback, self._clock = reopen, fallback, clock
         self._degraded = False
-        self._failures = 0  # in a row
-        self._good = 0  # steps since the last fault
-        self._retry_at = 0.0
-        self._last_fault = ""
+        self._faults = Faults(clock)
         self._retired: list[Engine] = []
         self._executions: list[ManagedExecution] = []
         self._upgrade: Upgrading | None = None
@@ -93,7 +88,12 @@ class ManagedEngine:
     def backend(self) -> Backend:
         if not self._degraded:
             return self._engine.backend
-        return Backend(self._engine.backend.name, f"after a fault, until it is over: {self._last_fault}")
+        return Backend(self._engine.backend.name, f"after a fault, until it is over: {self._faults.last}")
+
+    @property
+    def faults(self) -> int:
+        """How many there were since the start."""
+        return self._faults.count
 
     @property
     def current(self) -> Engine:
@@ -169,7 +169,7 @@ class ManagedEngine:
         """Do it; on a fault reload and do it again; then on the fallback."""
         if self._upgrade is not None:
             self._look_at_upgrade(self._upgrade)
-        if self._degraded and self._clock() >= self._retry_at:
+        if self._degraded and self._faults.may_retry:
             self._try_again()
         try:
             result = action()
@@ -177,17 +177,17 @@ class ManagedEngine:
             raise
         except (InferenceError, GpuError) as error:
             result = self._recover(action, error)
-        self._good += 1
+        self._faults.went_well()
         return result
 
     def _recover(self, action: Callable[[], Any], error: CosydError) -> Any:
         self._note(error)
-        if self._clock() >= self._retry_at and self._load():
+        if self._faults.may_retry and self._load():
             try:
                 return action()
             except (InferenceError, GpuError) as again:
                 self._note(again)
-        self._retry_at = self._clock() + self._pause()
+        self._faults.postpone()
         if self._fallback is None or self._degraded:
             raise error
         self._fall_back()
@@ -202,12 +202,7 @@ class ManagedEngine:
                 self._upgrade = None
 
     def _note(self, error: CosydError) -> None:
-        if self._good >= HEALED_STEPS:
-            self._failures = 0
-        self.faults += 1
-        self._failures += 1
-        self._good = 0
-        self._last_fault = str(error)
+        self._faults.note(error)
         log.warning("%s; fault %d, the engine is loaded again", error, self.faults)
 
     def _load(self) -> bool:
@@ -228,12 +223,8 @@ class ManagedEngine:
     def _try_again(self) -> None:
         if self._load():
             log.info("%s is back on %s", self.name, self._engine.backend.name)
-            return
-        self._failures += 1
-        self._retry_at = self._clock() + self._pause()
-
-    def _pause(self) -> float:
-        return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** max(0, self._failures - 2)))
+        else:
+            self._faults.postpone(failed_again=True)
 
     def _close_retired(self) -> None:
         used = {id(execution.engine) for execution in self._executions}
@@ -249,7 +240,6 @@ class ManagedExecution:
         self._owner = owner
         self.engine = owner.current
         self._inner = self._open()
-        self._names = {spec.name for spec in (*owner.inputs, *owner.outputs)}
         self._bound: set[str] = set()
         self._states: list[tuple[str, str]] = []
         self._sizes: dict[str, int] = {}
