@@ -8,7 +8,7 @@ import pytest
 from cosyd.asr.decode import Decode
 from cosyd.asr.decode_queue import DecodeQueue
 from cosyd.asr.recognizer import SegmentRequest
-from cosyd.asr.second_opinion import LEAD_MS, reconsidered
+from cosyd.asr.second_opinion import LEAD_MS, TAIL_MS, reconsidered
 from cosyd.errors import InferenceError
 from cosyd.types import Backend, Transcript, Word
 
@@ -69,48 +69,64 @@ def test_who_is_sure_or_cannot_tell_is_not_asked_again(conf):
     assert again(first) == (first, [])
 
 
-@pytest.mark.parametrize(("conf", "counts"), [(0.7, True), (0.6, False), (0.3, False), (None, False)])
+@pytest.mark.parametrize(("conf", "counts"), [(0.75, True), (0.7, False), (0.3, False), (None, False)])
 def test_the_surer_result_counts(conf, counts):
-    first, second = said("so fur", 0.6), said("so far", conf)
+    first, second = said("so fur", 0.7), said("so far", conf)
     result, asked = again(first, second)
     assert result == (second if counts else first)
     assert len(asked) == 1
 
 
 def test_the_second_decode_hears_a_mirrored_beginning_and_all_else_as_before():
-    _, (request,) = again(said("so fur", 0.6), said("so far", 0.7))
+    _, (request,) = again(said("so fur", 0.7), said("so far", 0.75))
     np.testing.assert_array_equal(request.audio[LEAD:], AUDIO)
     np.testing.assert_array_equal(request.audio[:LEAD], AUDIO[:LEAD][::-1])
     assert (request.prompt, request.draft, request.context_samples) == ("so", (1, 2), 0)
 
 
 def test_times_of_words_are_those_of_the_audio():
-    result, _ = again(said("a", 0.5), said("b", 0.7, Word("b", 0.5, 0.75, 0.9)))
+    result, _ = again(said("a", 0.7), said("b", 0.75, Word("b", 0.5, 0.75, 0.9)))
     (word,) = result.words
     assert (word.start, word.end) == pytest.approx((0.5 - LEAD_MS / 1000, 0.75 - LEAD_MS / 1000))
 
 
 def test_context_grows_by_the_beginning_and_times_still_count_from_its_end():
     request = SegmentRequest(AUDIO, context="before", context_samples=8_000)
-    result, (asked,) = again(said("a", 0.5), said("b", 0.7, Word("b", 0.5, 0.75, 0.9)), request=request)
+    result, (asked,) = again(said("a", 0.7), said("b", 0.75, Word("b", 0.5, 0.75, 0.9)), request=request)
     assert asked.context_samples == 8_000 + LEAD
     assert result.words[0].start == 0.5
 
 
 def test_audio_shorter_than_the_beginning_is_mirrored_whole():
-    _, (asked,) = again(said("a", 0.5), said("b", 0.7), request=SegmentRequest(AUDIO[:100]))
+    _, (asked,) = again(said("a", 0.7), said("b", 0.75), request=SegmentRequest(AUDIO[:100]))
     np.testing.assert_array_equal(asked.audio, np.concatenate((AUDIO[:100][::-1], AUDIO[:100])))
 
 
 def test_a_second_decode_that_fails_or_does_not_fit_is_done_without():
-    first = said("a", 0.5)
+    first = said("a", 0.7)
     assert again(first, InferenceError("no"))[0] is first
     assert again(first, limit_s=1.1) == (first, [])
 
 
+@pytest.mark.parametrize(("conf", "counts"), [(0.7, True), (0.6, False), (None, False)])
+def test_what_is_very_much_in_doubt_is_heard_a_third_time_with_a_longer_end(conf, counts):
+    second, third = said("b", 0.62, Word("b", 0.5, 0.75, 0.9)), said("c", conf, Word("c", 0.5, 0.75, 0.9))
+    result, (_, asked) = again(said("a", 0.5), second, third)
+    assert result.text == ("c" if counts else "b")
+    assert result.words[0].start == pytest.approx(0.5 if counts else 0.5 - LEAD_MS / 1000)
+    np.testing.assert_array_equal(asked.audio[: AUDIO.size], AUDIO)
+    assert not asked.audio[AUDIO.size :].any()
+    assert asked.audio.size == AUDIO.size + 16 * TAIL_MS
+
+
+def test_the_second_result_stands_when_the_third_decode_fails():
+    result, _ = again(said("a", 0.5), said("b", 0.6), InferenceError("no"))
+    assert result.text == "b"
+
+
 @pytest.mark.parametrize(("kind", "times"), [("partial", 1), ("speculative", 2), ("final", 2)])
 def test_partials_are_decoded_once_and_finals_twice_if_in_doubt(kind, times):
-    opinions = Opinions(said("a", 0.5), said("b", 0.7))
+    opinions = Opinions(said("a", 0.7), said("b", 0.75))
     decode = Decode(1, "mic", 0, kind, AUDIO, 0, AUDIO.size, 0, 31)
     with DecodeQueue(opinions, second_opinion=UNSURE) as queue:
         queue.submit(decode)
