@@ -17,7 +17,7 @@ from cosyd.engine.plans import NotBuilt, Workshop
 from cosyd.engine.protocol import Engine
 from cosyd.engine.store import PlanStore
 from cosyd.engine.upgrade import open_waiting, upgradable, upgrading
-from cosyd.errors import GpuError
+from cosyd.errors import GpuError, InferenceError, ModelDamaged
 from cosyd.types import Backend
 
 log = logging.getLogger(__name__)
@@ -107,9 +107,17 @@ class _Chooser:
         if self._machine.memory is None:
             self._reasons.append(self._machine.no_gpu)
             return self._processor()
-        engine = self._on_gpu(wait)
-        engine.warm_up(usual_sizes(self._network))
+        nothing_meanwhile = self._gpu_demanded and bool(self._machine.no_cuda_provider)
+        engine = self._on_gpu(wait or nothing_meanwhile)
+        try:
+            engine.warm_up(usual_sizes(self._network))
+        except InferenceError as error:
+            log.warning("%s: warming up failed, the first steps will be slow: %s", self._network.name, error)
         return engine
+
+    @property
+    def _gpu_demanded(self) -> bool:
+        return self._gpu.require_gpu or self._gpu.backend == "cuda"
 
     def _on_gpu(self, wait: bool) -> ManagedEngine:
         workshop = self._workshop()
@@ -123,7 +131,7 @@ class _Chooser:
                     self._interim(), workshop, self._network, self._fallback, self._machine.memory
                 )
                 return upgrading(managed, workshop, self._network, wanted)
-            except BuildFailed as error:
+            except (BuildFailed, ModelDamaged) as error:  # ONNX Runtime may take what TensorRT does not
                 self._reasons.append(str(error))
         return ManagedEngine(self._interim(), self._interim, self._fallback, memory=self._machine.memory)
 
@@ -166,7 +174,7 @@ class _Chooser:
 
     def _processor(self) -> Engine:
         reason = "; ".join(each for each in self._reasons if each)
-        if self._gpu.require_gpu or self._gpu.backend == "cuda":
+        if self._gpu_demanded:
             key = "gpu.require_gpu" if self._gpu.require_gpu else "gpu.backend: cuda"
             raise GpuError(f"{key}: {self._network.name} cannot run on a GPU: {reason}; see cosyd doctor")
         return _on_cpu(self._network, reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from cosyd.engine.profiles import Profile
 from cosyd.errors import ModelMissing
 
 USUAL_STREAMS = 8
+NO_ONNX = "TensorRT needs the Python package onnx to prepare networks: pip install cosyd[engines]"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Network:
     threads: int = 1
 
     def onnx(self) -> bytes:
-        """What TensorRT compiles."""
+        """What TensorRT compiles. Raises ModelDamaged, ModelMissing."""
         if self.plain is not None:
             return self.plain()
         return self.model.read_bytes() if isinstance(self.model, Path) else self.model
@@ -40,10 +42,12 @@ class Network:
 def for_streams(path: Path, most: int, *, name: str | None = None, golden: Golden | None = None) -> Network:
     """A network that takes one chunk of each of up to ``most`` streams, its states as inputs: every free axis
     of an input is the number of streams. Raises ModelMissing, ModelDamaged."""
-    from cosyd.engine.compile import describe
-
     if not path.is_file():
         raise ModelMissing(f"{path}: not there")
+    if importlib.util.find_spec("onnx") is None:
+        return Network(name or path.stem, path, golden=golden, refusal=NO_ONNX)
+    from cosyd.engine.compile import describe
+
     inputs, _, _ = describe(path.read_bytes())
     axes = {axis for spec in inputs for axis in spec.symbols}
     profile = Profile.of({axis: (1, min(USUAL_STREAMS, most), most) for axis in axes})

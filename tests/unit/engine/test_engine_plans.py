@@ -27,7 +27,7 @@ from cosyd.engine.golden import Close
 from cosyd.engine.library import TensorRtMissing, load_library
 from cosyd.engine.managed import ManagedEngine
 from cosyd.engine.memory import HostMemory
-from cosyd.engine.network import Network
+from cosyd.engine.network import Network, for_streams
 from cosyd.engine.plan import PlanKey, read_plan, write_plan
 from cosyd.engine.profiles import Profile, bucket_of, bucketed, choose_profile, pad_to_bucket
 from cosyd.engine.store import RETRY_S, PlanStore
@@ -300,6 +300,22 @@ def test_a_gpu_that_is_demanded_and_not_there_fails_the_start(tmp_path: Path, gp
     nothing = machine(memory=None, no_gpu="no GPU: none found")
     with pytest.raises(GpuError, match="cannot run on a GPU: no GPU: none found"):
         choose_engine(recurrent(), GpuConfig(**gpu), tmp_path, machine=nothing)
+
+
+def test_a_demanded_gpu_is_waited_for_when_nothing_else_can_use_it(tmp_path: Path) -> None:
+    backend = chosen(recurrent(), tmp_path, GpuConfig(require_gpu=True))
+    assert backend.name == "TensorRT 10.5.0.18"
+
+
+def test_without_the_onnx_package_streams_run_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "recurrent.onnx"
+    path.write_bytes(NETWORK.build())
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    backend = chosen(for_streams(path, 4), tmp_path)
+    assert backend.name == "onnxruntime CPU"
+    assert "pip install cosyd[engines]" in backend.reason
 
 
 def test_streams_run_while_it_is_compiled_and_then_change_over(tmp_path: Path) -> None:
