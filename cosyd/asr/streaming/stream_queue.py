@@ -234,4 +234,4 @@ class StreamQueue:
 
 def _stale(result: DecodeResult, newer: DecodeResult) -> bool:
     old, new = result.decode, newer.decode
-    return old.kind == "partial" and result.error is None and (old.source, old.utt) == (new.source, new.utt)
+    return old.kind == "partial" and (old.source, old.utt) == (new.source, new.utt)

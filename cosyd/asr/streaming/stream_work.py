@@ -80,7 +80,8 @@ class StreamWork:
         urgent = {slot for slot, known in self._by_slot.items() if known.newest.ends}
         batch = [self._by_slot[slot] for slot in self._former.take(urgent)]
         try:
-            self._streams.step([known.slot for known in batch], ATTEMPTS)
+            for slot in self._streams.step([known.slot for known in batch], ATTEMPTS):
+                self._by_slot[slot].error = "the network's scores are no numbers; its states begin anew"
         except InferenceError as error:
             log.error("%d streams: %s", len(batch), error)
             for known in batch:

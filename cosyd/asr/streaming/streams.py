@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from cosyd.asr.confidence import calibrated
 from cosyd.asr.decoders.context_graph import ContextGraph
 from cosyd.asr.decoders.hypothesis import Hypothesis, StreamDecoder
@@ -32,6 +34,7 @@ class _Stream:
     features: FeatureStream
     search: StreamDecoder[Any]
     state: Any
+    graph: ContextGraph | None = None
     start_s: float = 0.0
     frames: int = 0
     samples: int = 0
@@ -72,7 +75,7 @@ class Streams:
         clock that word times shall have. Raises InferenceError when all slots are in use."""
         slot = self._encoder.open()
         search = self._plain if graph is None else self._boosted
-        self._streams[slot] = _Stream(self._spec.feature.open(), search, search.open(graph), start_s)
+        self._streams[slot] = _Stream(self._spec.feature.open(), search, search.open(graph), graph, start_s)
         return slot
 
     def push(self, slot: int, audio: Audio) -> None:
@@ -99,20 +102,29 @@ class Streams:
         needed = self._spec.window + self._spec.strict
         return [slot for slot in candidates if self._streams[slot].features.ready >= needed]
 
-    def step(self, slots: Sequence[int], attempts: int = 1) -> None:
-        """One step of each of these streams, which must be ready. Raises InferenceError when it failed that
-        often; the audio of that step is then lost to these streams, and their states are what they were."""
+    def step(self, slots: Sequence[int], attempts: int = 1) -> list[int]:
+        """One step of each of these streams, which must be ready. Returns those for which the network gave no
+        numbers: their states begin anew, and the others of the batch have not noticed.
+
+        Raises InferenceError when the encoder failed that often, or the search did: the audio of that step is
+        then lost to these streams, and they can go on with the next.
+        """
         spec = self._spec
         streams = [self._streams[slot] for slot in slots]
         windows = [stream.features.window(spec.window, spec.shift) for stream in streams]
         scores = self._encode(slots, windows, attempts)
+        sound = np.isfinite(scores.sum(axis=(1, 2)))
         for search in (self._plain, self._boosted):
-            rows = [row for row, stream in enumerate(streams) if stream.search is search]
+            rows = [row for row, stream in enumerate(streams) if sound[row] and stream.search is search]
             if rows:
                 part = scores if len(rows) == len(streams) else scores[rows]
                 search.decode(part, [streams[row].state for row in rows])
-        for stream in streams:
-            stream.frames += scores.shape[1]
+                for row in rows:
+                    streams[row].frames += scores.shape[1]
+        lost = [slot for slot, fine in zip(slots, sound.tolist(), strict=True) if not fine]
+        for slot in lost:
+            self._encoder.reset(slot)
+        return lost
 
     def _encode(self, slots: Sequence[int], windows: Sequence[Frames], attempts: int) -> Frames:
         for _ in range(attempts - 1):
@@ -150,10 +162,10 @@ class Streams:
         text, stable, conf = stream.shown
         return LiveTranscript(text, said[0], conf, stable=stable, trailing_s=trailing_s)
 
-    def restart(self, slot: int, graph: ContextGraph | None = None) -> None:
-        """The text begins anew, the states of the encoder go on: what was heard is not heard again."""
+    def restart(self, slot: int) -> None:
+        """The text begins anew, with the same hotwords, and the encoder goes on: nothing is heard twice."""
         stream = self._streams[slot]
-        stream.state = stream.search.restart(stream.state, graph if stream.search is self._boosted else None)
+        stream.state = stream.search.restart(stream.state, stream.graph)
         stream.start_s += stream.frames * self._spec.frame_s
         stream.frames = 0
 

@@ -218,6 +218,30 @@ def test_a_network_that_always_fails_still_ends_its_utterances(
     assert len(recognizer.streams) == 0
 
 
+def test_a_stream_whose_scores_are_no_numbers_does_not_harm_the_others(
+    recognizer: CachedStateRecognizer, folder_of: FolderOf, voices: list[Audio], monkeypatch: Any
+) -> None:
+    encoder = recognizer.streams._encoder
+    step, calls = encoder.step, iter(range(1_000))
+    first = recognizer.streams.open()  # the slot that "bad" will have
+    recognizer.streams.close(first)
+
+    def poisoned(slots: list[int], windows: list[Audio]) -> Audio:
+        scores = step(slots, windows)
+        if first in slots and next(calls) == 1:
+            scores[slots.index(first)] = np.nan
+        return scores
+
+    monkeypatch.setattr(encoder, "step", poisoned)
+    streams = {name: chunks_of(name, voices[4]) for name in ("bad", "good")}
+    results = live(StreamWork(recognizer, BatchFormer(8)), streams, Clock())
+    assert [r.decode.source for r in results if r.error] == ["bad"]
+    finals = texts(results, "final")
+    assert finals["good"] == [alone(folder_of("zipformer2"), voices[4])]
+    assert finals["bad"] != finals["good"]
+    assert finals["bad"][0]
+
+
 def test_nothing_grows(recognizer: CachedStateRecognizer, voices: list[Audio]) -> None:
     """After utterances of two sources there are as many objects as after a few."""
     work = StreamWork(recognizer, BatchFormer(8))
