@@ -74,7 +74,8 @@ def fatbin_command(
     """The command for packaging: machine code of every architecture, and PTX of the newest for later ones."""
     codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
     codes.append(f"-gencode=arch=compute_{architectures[-1]},code=compute_{architectures[-1]}")
-    return [str(nvcc), "-fatbin", *codes, *_OPTIONS, "-o", str(output), str(source_folder() / f"{name}.cu")]
+    options = ("--threads=0", *codes, *_OPTIONS)  # one architecture a core
+    return [str(nvcc), "-fatbin", *options, "-o", str(output), str(source_folder() / f"{name}.cu")]
 
 
 def build_fatbins(folder: Path = _PACKAGED, architectures: Sequence[int] = ARCHITECTURES) -> list[Path]:
@@ -88,7 +89,8 @@ def build_fatbins(folder: Path = _PACKAGED, architectures: Sequence[int] = ARCHI
 
     def build(name: str) -> Path:
         path = folder / f"{name}-{source_key(name)[:16]}-{_label(architectures)}.fatbin"
-        _run_compiler(fatbin_command(nvcc, name, path, architectures), f"{name}.cu")
+        command = fatbin_command(nvcc, name, path, architectures)
+        _run_compiler(command, f"{name}.cu", COMPILE_TIMEOUT_S * len(architectures))
         return path
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -185,10 +187,12 @@ def _with_nvcc(nvcc: Path, name: str, arch: int) -> bytes:
         return output.read_bytes()
 
 
-def _run_compiler(command: Sequence[str], what: str) -> None:
+def _run_compiler(command: Sequence[str], what: str, timeout_s: float = COMPILE_TIMEOUT_S) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise GpuError(f"{command[0]} was not done with {what} after {timeout_s:g} s") from error
+    except OSError as error:
         raise GpuError(f"{command[0]} could not compile {what}: {error}") from error
     if done.returncode:
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
