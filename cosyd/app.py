@@ -26,7 +26,8 @@ from cosyd.publish.publisher import Publisher
 from cosyd.runtime.board import Board
 from cosyd.runtime.commands import Commands
 from cosyd.runtime.fleet import Fleet
-from cosyd.runtime.hotwords import HotwordKeeper, HotwordLists
+from cosyd.runtime.hotword_lists import HotwordLists
+from cosyd.runtime.hotwords import HotwordKeeper
 from cosyd.runtime.ipc import Failed
 from cosyd.runtime.logs import set_up_logs
 from cosyd.runtime.metrics import Metrics, MetricsServer

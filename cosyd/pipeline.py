@@ -36,6 +36,7 @@ from cosyd.publish.messages import AsrFinal, AsrPartial, Doa, Health, Level, Mes
 from cosyd.ring import RingWriter, remove_ring
 from cosyd.runtime.assembly import open_recognition
 from cosyd.runtime.collector import Collector
+from cosyd.runtime.hotword_lists import with_hotwords
 from cosyd.runtime.pipeline import Pipeline as Turning
 from cosyd.runtime.private_ring import private_ring
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
@@ -100,7 +101,7 @@ class Pipeline:
         """Load the models; ``with`` does it. Once in the life of the object."""
         if self._turning is not None or self._finished:
             raise CosydError("this Pipeline has been opened before; make a new one for another stream")
-        recognition = open_recognition(self._config, self._collector.receive)
+        recognition = open_recognition(with_hotwords(self._config), self._collector.receive)
         self._turning, self.backends = self._stack.enter_context(recognition)
         self._collector.add(self._source)
         return self

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from cosyd.asr.tokenizer import EOS, Tokenizer
 
-STATES_KEPT = 64  # of 0.2 MB each; a decoding comes through a few per hotword that it meets
+STATES_KEPT = 32  # of 0.26 MB each; the paths of a beam are in a few at a time
 _BOUNDARY = 0  # no letter of any text
 ROOT, START = 0, 1  # inside a word that is no hotword; at a boundary
 
@@ -48,7 +48,7 @@ def _folded(piece: bytes) -> bytes:
 # --- the vocabulary as a tree of letters ---------------------------------------------------------------
 
 
-@dataclass
+@dataclass(slots=True)
 class _Branch:
     """``tokens`` end here; ``children`` by the next letter."""
 
@@ -85,7 +85,7 @@ class Spelling:
 # --- the phrases as an automaton -----------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(slots=True)
 class _Node:
     """``lent``: what a text that has come so far has been lent. ``earned``: what it completes is worth."""
 

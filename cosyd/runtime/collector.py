@@ -12,7 +12,8 @@ import msgspec
 from cosyd.config.schema import SourceConfig
 from cosyd.publish.messages import AsrFinal, AsrPartial, Message
 from cosyd.runtime.board import Board, SourceRecord
-from cosyd.runtime.ipc import Drained, FromWorker, Heard, Located, Notice, Recognized
+from cosyd.runtime.hotword_lists import log_rejected
+from cosyd.runtime.ipc import Drained, FromWorker, Heard, HotwordsChecked, Located, Notice, Recognized
 
 Kinds = tuple[type[Message], ...]
 
@@ -44,6 +45,8 @@ class Collector:
             self.drained = True
         elif isinstance(message, Recognized):
             self._board.recognised(self._board.records[message.source], message)
+        elif isinstance(message, HotwordsChecked):
+            log_rejected(message.rejected)
         elif isinstance(message, Heard):
             self._board.heard(message)
         elif isinstance(message, Located):

@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cosyd.asr.hotwords import parse_hotwords
 from cosyd.config.schema import Config, SourceConfig
 from cosyd.errors import AudioError
 from cosyd.publish.messages import AsrFinal, Message
 from cosyd.ring import remove_ring
 from cosyd.runtime.assembly import open_recognition
 from cosyd.runtime.collector import Collector
+from cosyd.runtime.hotword_lists import with_hotwords
+from cosyd.runtime.ipc import CheckHotwords
 from cosyd.runtime.pipeline import Pipeline
 from cosyd.runtime.private_ring import private_ring
 from cosyd.types import CaptureEvent, Checkpoint, DeviceOpened
@@ -39,7 +42,7 @@ def transcribe(
     the same. Raises ModelError, GpuError.
     """
     failures = []
-    with _transcriber(_without_partials(config)) as transcriber:
+    with _transcriber(_without_partials(with_hotwords(config))) as transcriber:
         for file in files:
             try:
                 transcriber.run(Path(file), realtime, on_final, on_progress)
@@ -58,6 +61,7 @@ def _transcriber(config: Config) -> Any:
     transcriber = _Transcriber(config)
     with open_recognition(config, transcriber.collector.receive) as (pipeline, _):
         transcriber.pipeline = pipeline
+        pipeline.check_hotwords(CheckHotwords(0, parse_hotwords(config.asr.hotwords)[0]))
         yield transcriber
 
 

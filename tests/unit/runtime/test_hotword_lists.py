@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.config.schema import AsrConfig, Config, SourceConfig
-from cosyd.runtime.hotwords import EVERYWHERE, FILE_KEY, HotwordLists
+from cosyd.runtime.hotword_lists import EVERYWHERE, FILE_KEY, HotwordLists, with_hotwords
 
 
 def config(*hotwords: str, mic: tuple[str, ...] = (), file: Path | None = None) -> Config:
@@ -60,6 +62,11 @@ def test_wrong_lines_and_unusable_phrases_are_no_part_of_it() -> None:
     assert [hotword.phrase for hotword in lists.all()] == ["b", "c"]
     lists.drop([Rejected("c", "why")])
     assert lists.applied(config()).sources[0].hotwords == ()
+
+
+def test_where_nobody_changes_them_wrong_lines_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    assert with_hotwords(config("a:x", "b")).asr.hotwords == ("b",)
+    assert "hotword without effect: a:x: 'x' is no score" in caplog.text
 
 
 def test_the_list_of_a_source_goes_with_it() -> None:
