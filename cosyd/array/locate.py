@@ -63,9 +63,9 @@ class Locator:
                 power = self._srp.power(self._smooth[None] / np.float32(self._weight))[0]
                 self._tracker.hear(self.peaks(power), STEP_HOPS * _HOP_S)
 
-    def power(self, spectra: Spectra) -> Power:
-        """[hops, microphones, BINS] -> [hops, directions] of the grid, all bins alike."""
-        return self._srp(spectra)
+    def average(self, spectra: Spectra) -> Power:
+        """[hops, microphones, BINS] -> power [directions] of the grid, the mean over hops, all bins alike."""
+        return self._srp.average(spectra)
 
     def peaks(self, power: Power) -> list[Peak]:
         """The greatest local maxima of power [directions], interpolated."""

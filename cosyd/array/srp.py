@@ -73,6 +73,16 @@ class Srp:
         means = sums / np.maximum(weights, _NOTHING)[:, None, None]
         return self.power(means.astype(np.float32, copy=False))
 
+    def average(self, spectra: Spectra) -> Power:
+        """[hops, microphones, BINS] -> [directions]: the mean over all hops, for the price of one."""
+        used = spectra[:, :, self._bins]
+        phases = (used / np.maximum(np.abs(used), _NOTHING)).transpose(2, 1, 0)  # [bins, microphones, hops]
+        cross = phases @ phases.conj().transpose(0, 2, 1) / np.float32(phases.shape[0] * phases.shape[2])
+        pairs = cross[:, self._first, self._second].T
+        parts = np.concatenate((pairs.real, pairs.imag), axis=1)
+        correlations = (parts @ self._basis).astype(np.float32, copy=False)
+        return np.asarray(self.power(correlations[None])[0])
+
     def power(self, correlations: Power) -> Power:
         """[hops, pairs, lags] -> [hops, directions]. Linear: smoothed correlations give smoothed power."""
         return np.asarray(correlations.reshape(len(correlations), -1) @ self._steer)

@@ -19,10 +19,11 @@ from cosyd.bench.scene import Room, Sound, render
 from cosyd.config.schema import ArrayConfig
 from cosyd.spec import FRAME
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 ARRAY = {"geometry": "square-4", "orientation_deg": 20.0}
 AZIMUTH = 65.0  # in the device's frame
+START_S = 150.0  # models are loaded; machines of tests are slow and shared
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +43,10 @@ def test_a_voice_in_a_room_becomes_text_with_its_direction(scene):
         pulse.plug_in("array")
         shape = {"rate_hz": FRAME.rate_hz, "channels": 4, "array": ARRAY}
         source = {"name": "mic", "device": "array", **shape}
-        with Listening({"sources": [source]}, environment=pulse.environment) as run:
-            run.until(is_("state", status="listening"))
+        with Listening({"sources": [source], "asr": {"partial_ms": 0}}, environment=pulse.environment) as run:
+            run.until(is_("state", status="listening"), START_S)
             with pulse.playing(scene, "array"):
-                run.until(is_("asr.final"))
+                run.until(is_("asr.final"), START_S)
         expected = AZIMUTH + ARRAY["orientation_deg"]
         finals = run.of("asr.final")
         assert finals[0]["text"]
