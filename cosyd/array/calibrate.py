@@ -29,6 +29,7 @@ _SEGMENT = 2_048  # samples of a spectrum at 16 kHz
 _LOW_HZ, _HIGH_HZ = 200.0, 4_000.0  # where microphones are matched and rooms are loud
 _LOUD_DB = 12.0  # segments that much above the quietest tenth are somebody, not the room
 _LEAST_DB = -85.0  # less than this is no ambient noise but the converter's
+_LEAST_BINS = 8  # of a coherence that a delay is read off
 _DIFFUSE = 0.25  # mean departure from a diffuse field's coherence from which it is not one
 _CLAP_DB = 20.0  # above the recording's median, that a clap is
 _CLAP_APART_S = 0.3
@@ -55,7 +56,10 @@ def from_noise(frames: Frames, geometry: Geometry, rate_hz: int) -> Calibration:
     gains = _gains(spectra, frequency)
     delays, misfit = _diffuse_delays(spectra, frequency, geometry)
     if misfit > _DIFFUSE:
-        note = "the noise comes from one side, so it tells no delays; clap: cosyd array calibrate --from DEG"
+        note = (
+            "the noise comes from one side, or the microphones are far apart, so it tells no delays; clap: "
+            "cosyd array calibrate --from DEG"
+        )
         return Calibration(gains, None, (note,))
     return Calibration(gains, tuple(round(float(d) * 1e6, 1) for d in delays))
 
@@ -91,11 +95,14 @@ def _diffuse_delays(
 ) -> tuple[NDArray[np.float64], float]:
     """Seconds by which each channel is late (their median is 0), and how far from diffuse the field is."""
     power = np.square(np.abs(spectra)).mean(axis=0)
-    estimates, misfits = [], []
+    estimates, misfits, pairs = [], [], []
     for i, j in geometry.pairs:
         distance = float(np.linalg.norm(geometry.centred[i] - geometry.centred[j]))
         # Below c / 2d the sinc is positive, and is what remains of the coherence once the delay is undone.
         used = (frequency >= _LOW_HZ) & (frequency <= min(_HIGH_HZ, SPEED_OF_SOUND / (2 * distance)))
+        if used.sum() < _LEAST_BINS:  # too far apart: their noises have nothing in common
+            continue
+        pairs.append((i, j))
         cross = (spectra[:, used, j] * np.conj(spectra[:, used, i])).mean(axis=0)
         coherence = cross / np.sqrt(power[used, i] * power[used, j])
         model = np.sinc(2 * frequency[used] * distance / SPEED_OF_SOUND)
@@ -103,9 +110,11 @@ def _diffuse_delays(
         estimates.append(late)
         undone = coherence * np.exp(2j * np.pi * frequency[used] * late)
         misfits.append(float(np.abs(undone - model).mean()))
-    matrix = np.zeros((len(geometry.pairs), geometry.microphones))
-    rows = np.arange(len(matrix))
-    matrix[rows, geometry.pairs[:, 1]], matrix[rows, geometry.pairs[:, 0]] = 1, -1
+    matrix = np.zeros((len(pairs), geometry.microphones))
+    for row, (i, j) in enumerate(pairs):
+        matrix[row, i], matrix[row, j] = -1, 1
+    if not pairs or np.linalg.matrix_rank(matrix) < geometry.microphones - 1:
+        return np.zeros(geometry.microphones), np.inf
     delays = np.linalg.lstsq(matrix, np.array(estimates), rcond=None)[0]
     return delays - np.median(delays), float(np.median(misfits))
 

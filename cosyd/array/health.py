@@ -101,6 +101,7 @@ class ChannelWatch:
         self._look = round(LOOK_S * rate_hz)
         self._pause = round(PAUSE_S * rate_hz)
         self._seen: dict[tuple[str, tuple[int, ...]], int] = {}  # looks in a row with it, negative: without
+        self._looks = 0
         self._known: dict[tuple[str, tuple[int, ...]], Fault] = {}
         self.restart()
 
@@ -123,7 +124,10 @@ class ChannelWatch:
         return True
 
     def accept(self, frames: Frames) -> bool:
-        """Float32 frames [n, all channels]; True when ``faults`` has changed."""
+        """Float32 frames [n, all channels] without NaN.
+
+        True when ``faults`` has changed, and once when there have been looks enough for a first judgement.
+        """
         if self.passes(len(frames)):
             return False
         piece = frames[: self._look - self._held].copy()
@@ -144,7 +148,8 @@ class ChannelWatch:
         now = {(fault.code, fault.channels): fault for fault in found}
         for key in self._seen.keys() | now.keys():
             self._count(key, now.get(key))
-        return self.faults != before
+        self._looks += 1
+        return self.faults != before or self._looks == PERSISTENT
 
     def _count(self, key: tuple[str, tuple[int, ...]], fault: Fault | None) -> None:
         seen = self._seen.get(key, 0)

@@ -252,6 +252,8 @@ class Board:
         if isinstance(event, Partial):
             return messages.AsrPartial(**common, stable=event.stable)  # type: ignore[arg-type]
         words = tuple(messages.Word(w.w, w.start, w.end, w.conf) for w in event.words)
+        if event.model:
+            common |= {"model": event.model, "pass_": 2}
         return messages.AsrFinal(
             **common,  # type: ignore[arg-type]
             words=words,

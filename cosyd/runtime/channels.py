@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cosyd.array.faults import Fault
 from cosyd.array.geometry import Geometry
 from cosyd.array.health import ChannelWatch
@@ -37,7 +39,10 @@ class ChannelCheck:
     def accept(self, frames: Frames) -> None:
         """Device frames [n, channels] that follow those before."""
         if not self._watch.passes(len(frames)):
-            self._changed |= self._watch.accept(to_float(frames))
+            sound = to_float(frames)
+            if frames.dtype.kind == "f":  # a driver's NaN is no sound, and no reason to stop
+                sound = np.clip(np.nan_to_num(sound), -1, 1)
+            self._changed |= self._watch.accept(sound)
 
     def restart(self) -> None:
         """The next frames do not follow those before."""

@@ -106,7 +106,7 @@ class Located:
 
 @dataclass(frozen=True)
 class ChannelsJudged:
-    """The faults of a source's channels are others than before ``sample``: all of them, one line each."""
+    """All faults of a source's channels at ``sample``, one line each: others than before, or the first."""
 
     source: str
     sample: int

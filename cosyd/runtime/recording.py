@@ -111,7 +111,11 @@ class Recorder:
             "filled": [{"frame": at, "frames": count} for at, count in self._filled],
         }
         path = self._file.path
-        path.with_name(path.name + ".json").write_text(json.dumps(facts, indent=1) + "\n")
+        beside = path.with_name(path.name + ".json")
+        try:
+            beside.write_text(json.dumps(facts, indent=1) + "\n")
+        except OSError as error:
+            raise AudioError(f"{beside} cannot be written: {error.strerror}") from error
 
 
 # --- what there is to record ---------------------------------------------------------------------------

@@ -63,6 +63,13 @@ def test_noise_from_one_side_tells_gains_only() -> None:
     assert max(map(abs, found.gains_db)) < 0.5
 
 
+def test_microphones_far_apart_get_gains_only() -> None:
+    wide = Geometry.of(ArrayConfig(positions_m=((0, 0), (1.5, 0), (0, 1.5))))
+    frames = hiss((8 * RATE, 3), db=-50)
+    found = from_noise(frames, wide, RATE)
+    assert found.delays_us is None and "far apart" in found.notes[0]
+
+
 def test_somebody_who_speaks_now_and_then_is_left_out() -> None:
     frames = all_around(FOUR)
     frames[3 * RATE : 5 * RATE] += 20 * at_microphones(babble(2, 3), FOUR, 50) * np.float32([1, 3, 1, 1])

@@ -15,7 +15,7 @@ from cosyd.config.schema import Config, SourceConfig
 from cosyd.errors import AudioError
 from cosyd.ring import RingReader, RingWriter
 from cosyd.runtime.board import Board
-from cosyd.runtime.channels import watched_channels
+from cosyd.runtime.channels import ChannelCheck, watched_channels
 from cosyd.runtime.debug_tap import DebugTap, tap_path
 from cosyd.runtime.dump import MOST_FILES, dump
 from cosyd.runtime.ipc import ChannelsJudged, Heard
@@ -49,7 +49,7 @@ def test_a_channel_that_dies_is_told_once_and_when_it_is_back(ring_path: str) ->
             ring.write(part)
             run.settle()
         told = [message.faults for message in run.of(ChannelsJudged)]
-        assert told == [("channel 2 is silent",), ()]
+        assert told == [(), ("channel 2 is silent",), ()]  # the first judgement, and two changes
         assert any(heard.level.faults == ("channel 2 is silent",) for heard in run.of(Heard))
         assert run.of(Heard)[-1].level.faults == ()
 
@@ -62,7 +62,18 @@ def test_the_board_publishes_it_as_a_device_event() -> None:
     event = published[-1]
     assert (event.topic, event.event, event.sample) == ("device.mic", "channels", 77)
     assert event.reason == "channel 1 clips; channel 2 is silent"
+    board.judged(record, ChannelsJudged("mic", 88, ("channel 1 clips", "channel 2 is silent")))
+    assert published[-1] is event  # nothing new, as after a restart of the recogniser
     assert record.faults == ("channel 1 clips", "channel 2 is silent")
+
+
+def test_a_driver_s_nan_is_survived() -> None:
+    spec = AudioSpec(RATE, 4, SampleFormat.F32)
+    array = Config.model_validate({"sources": [{"array": {"geometry": "square-4"}}]}).sources[0]
+    check = ChannelCheck(array, spec)
+    check.accept(np.full((RATE, 4), np.nan, np.float32))
+    check.accept(np.full((4 * RATE, 4), np.inf, np.float32))
+    assert check.faults == ()
 
 
 def test_only_microphones_are_watched() -> None:
