@@ -148,6 +148,7 @@ def open_session(
         raise ModelError(f"this onnxruntime has no {', '.join(sorted(missing))}")
     import onnxruntime
 
+    onnxruntime.set_default_logger_severity(_LOG_ERRORS_ONLY)  # else it warns at every step on CUDA
     errors = _runtime_errors()
     source = os.fspath(model) if isinstance(model, Path) else model
     try:
