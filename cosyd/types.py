@@ -84,6 +84,7 @@ class Transcript:
 
     ``sure``: for each word of ``text`` (split at blanks) the least probability of its tokens; empty where
     the model gives none. ``others``: other readings that the search ended with, the likeliest first.
+    ``model``: which model said it, where it is not the configured one but that of the second pass.
     """
 
     text: str
@@ -92,6 +93,7 @@ class Transcript:
     words: tuple[Word, ...] = ()
     sure: tuple[float, ...] = ()
     others: tuple[str, ...] = ()
+    model: str = ""
 
 
 EndReason = Literal[
@@ -154,6 +156,7 @@ class Final:
     decided_sample: int = 0
     more: bool = False  # the utterance was split: its continuation follows without a pause
     others: tuple[str, ...] = ()  # other readings of the whole, the likeliest first; none with one path
+    model: str = ""  # of the second pass, if the text is from it
     written: str | None = None  # the text as one would write it, where the configuration asks for that
 
 

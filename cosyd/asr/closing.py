@@ -45,6 +45,7 @@ class Closing:
             conf=transcript.conf,
             words=fitted(transcript.words, text) if transcript.words else (),
             more=self.more,
+            model=transcript.model,
             others=tuple(other for other in transcript.others if other.startswith(utterance.stable.text)),
         )
 

@@ -6,9 +6,11 @@ publishes events sees the same surfaces.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +23,9 @@ from cosyd.asr.listener import Action, Listener
 from cosyd.asr.recognizers import Store, load_recognizer, open_streaming, streaming_folder
 from cosyd.asr.streaming.listener import StreamingListener
 from cosyd.asr.streaming.stream_queue import StreamQueue
+from cosyd.asr.two_pass import TwoPassQueue
 from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
+from cosyd.errors import ConfigError
 from cosyd.types import Backend, Checkpoint, EndReason, RecognitionEvent, Transcript
 
 
@@ -85,13 +89,40 @@ def open_recogniser(config: AsrConfig, store: Store, streams: int) -> Iterator[R
     """
     with ExitStack() as stack:
         folder = streaming_folder(config, store)
-        if folder is not None:
+        if folder is None and config.second_pass is not None:
+            what = (
+                f"{config.model} hears whole utterances itself; asr.model must be a streaming model's folder"
+            )
+            raise ConfigError([f"asr.second_pass: {what}"])
+        if folder is None:
+            yield _segment(config, store, stack)
+        elif config.second_pass is None:
             streaming = open_streaming(config, folder, streams)
             stack.callback(streaming.close)
             stream_queue = stack.enter_context(StreamQueue(streaming))
             yield Recognition(stream_queue, StreamingListener, float("inf"), streaming.backend)
-            return
-        segment = load_recognizer(config, store)
-        stack.callback(segment.close)
-        queue = stack.enter_context(DecodeQueue(segment, second_opinion=config.second_opinion))
-        yield Recognition(queue, Listener, segment.limit_s, segment.backend)
+        else:
+            yield _two_passes(config, config.second_pass, folder, store, streams, stack)
+
+
+def _segment(config: AsrConfig, store: Store, stack: ExitStack) -> Recognition:
+    recognizer = load_recognizer(config, store)
+    stack.callback(recognizer.close)
+    queue = stack.enter_context(DecodeQueue(recognizer, second_opinion=config.second_opinion))
+    return Recognition(queue, Listener, recognizer.limit_s, recognizer.backend)
+
+
+def _two_passes(
+    config: AsrConfig, second: str, folder: Path, store: Store, streams: int, stack: ExitStack
+) -> Recognition:
+    one = open_streaming(config, folder, streams)
+    stack.callback(one.close)
+    two = load_recognizer(config.model_copy(update={"model": second}), store)
+    stack.callback(two.close)
+    wake = threading.Event()
+    first = stack.enter_context(StreamQueue(one, on_result=wake.set))
+    second_queue = DecodeQueue(two, on_result=wake.set, second_opinion=config.second_opinion)
+    within_s = None if config.second_pass_ms is None else config.second_pass_ms / 1000
+    queue = TwoPassQueue(first, stack.enter_context(second_queue), two.name, within_s=within_s, wake=wake)
+    backend = Backend(one.backend.name, f"{one.backend.reason}; finals: {two.name} on {two.backend.name}")
+    return Recognition(queue, StreamingListener, two.limit_s, backend)

@@ -193,6 +193,12 @@ class AsrConfig(Section):
     partial_ms: int = live(
         300, "Pause between partial results while someone speaks; 0 is none.", ge=0, le=10_000
     )
+    second_pass: str | None = restart(
+        None, "Beside a streaming model: the model that hears each utterance again, whole, for its final."
+    )
+    second_pass_ms: int | None = restart(
+        1_000, "Longest wait for it; then the final is the streaming model's. null is no limit.", ge=0
+    )
     second_opinion: float = restart(
         0.9,
         "Finals that the model is less sure of are decoded twice, and the surer result counts; 0 is never.",

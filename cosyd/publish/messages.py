@@ -93,7 +93,8 @@ class Message(msgspec.Struct, kw_only=True, frozen=True, tag_field="type"):
 
 class _Recognition(Message, kw_only=True, frozen=True):
     """Common to partials and finals. ``start`` and ``end`` are seconds of the source clock;
-    ``latency_ms`` runs from the last sample used to publication; a final has used its endpoint's silence."""
+    ``latency_ms`` runs from the last sample used to publication; a final has used its endpoint's silence.
+    ``pass_``, on the wire ``pass``: which of two passes over the audio it is from (``asr.second_pass``)."""
 
     utt: int
     text: str
@@ -103,6 +104,7 @@ class _Recognition(Message, kw_only=True, frozen=True):
     conf: float | None = None
     model: str = ""
     latency_ms: float = 0.0
+    pass_: int = msgspec.field(default=1, name="pass")
 
     def __post_init__(self) -> None:
         _require_finite(self, "start", "end", "latency_ms")

@@ -52,8 +52,9 @@ def transcribe(
 
 
 def _without_partials(config: Config) -> Config:
-    """Nobody sees them, and they cost more than everything else together."""
-    return config.model_copy(update={"asr": config.asr.model_copy(update={"partial_ms": 0})})
+    """Nobody sees them, and they cost more than everything else together; a second pass has all the time."""
+    asr = config.asr.model_copy(update={"partial_ms": 0, "second_pass_ms": None})
+    return config.model_copy(update={"asr": asr})
 
 
 @contextmanager

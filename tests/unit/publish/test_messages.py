@@ -53,7 +53,7 @@ WIRE: list[tuple[AnyMessage, str, str]] = [
         ),
         "asr.partial.mic",
         '{"type":"asr.partial",' + HEAD + ',"utt":3,"text":"hé you","start":0.5,"end":1.0,"words":[],'
-        '"conf":null,"model":"tiny","latency_ms":12.5,"stable":"hé"}',
+        '"conf":null,"model":"tiny","latency_ms":12.5,"pass":1,"stable":"hé"}',
     ),
     (
         AsrFinal(
@@ -70,7 +70,7 @@ WIRE: list[tuple[AnyMessage, str, str]] = [
         "asr.final.mic",
         '{"type":"asr.final",' + HEAD + ',"utt":3,"text":"a \\"b\\"\\n","start":0.5,"end":1.0,'
         '"words":[{"w":"a","start":0.5,"end":0.75,"conf":0.9},{"w":"b","start":0.75,"end":1.0,"conf":null}],'
-        '"conf":0.5,"model":"","latency_ms":0.0,"reason":"silence","more":false,"direction":null,'
+        '"conf":0.5,"model":"","latency_ms":0.0,"pass":1,"reason":"silence","more":false,"direction":null,'
         '"written":null,"others":[]}',
     ),
     (
