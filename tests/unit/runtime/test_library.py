@@ -39,7 +39,7 @@ def rules(monkeypatch):
 
     monkeypatch.setattr("cosyd.pipeline.open_recognition", fakes)
     yield
-    assert not list(SHARED_MEMORY.glob("cosyd-library-*"))
+    assert not list(SHARED_MEMORY.glob(f"cosyd-library-{os.getpid()}-*"))
 
 
 def heard(chunks, **options):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +39,7 @@ def transcribe(monkeypatch: pytest.MonkeyPatch):
         failures = offline.transcribe(
             files, Config(), realtime=realtime, on_final=lambda file, final: finals.append((file, final))
         )
-        assert not list(SHARED_MEMORY.glob("cosyd-transcribe-*"))
+        assert not list(SHARED_MEMORY.glob(f"cosyd-transcribe-{os.getpid()}-*"))
         return finals, failures
 
     return transcribe
