@@ -1,4 +1,4 @@
-"""The spatial covariance of what is not speech, learned while it is heard, also between the words."""
+"""The spatial covariance of what is not speech, learned while it is heard, for a beam also beside speech."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from cosyd.array import beams
 from cosyd.array.geometry import Geometry, Vectors, angles, unit
 from cosyd.array.locate import Locator, loudest
 from cosyd.array.noise import NoiseField
-from cosyd.array.speech import SpeechShare
+from cosyd.array.speech import QUIET, SpeechShare
 from cosyd.array.step import ArrayStep, Samples
 from cosyd.array.stft import Analysis, Spectra, Synthesis
 from cosyd.array.tracker import Track
@@ -120,7 +120,8 @@ class ArrayPath:
         share = self._speech(raw, denoised, prob)
         voice = self._follow(spectra, share, prob)
         unwanted = voice is not None and not self._wanted(voice)
-        self._ambient.learn(spectra, 1 - share)
+        if prob < QUIET:  # beside speech a part of the talker would be learned too, and taken off
+            self._ambient.learn(spectra, 1 - share)
         self._beam.learn(spectra, np.ones_like(share) if unwanted else 1 - share)
         self._beam.steer(voice.direction if voice is not None and not unwanted else None)
         return tuple(self._tell(track) for track in self._voices())
