@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from cosyd.errors import GpuError
+from cosyd.gpu.driver_memory import DriverMemory
+from cosyd.gpu.graph import Graph, checked
 from cosyd.gpu.kernels import NAMES, machine_code, prepare
 from cosyd.gpu.memory import DeviceMemory
 
@@ -30,7 +32,6 @@ Array = NDArray[Any]
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING, which PyCUDA does not name
 _DEVICE_MAP, _READ_ONLY = 2, 8  # CU_MEMHOSTREGISTER_DEVICEMAP, _READ_ONLY
-_POOLS_SUPPORTED = 115  # CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
 ANSWER_S = 2.0  # a hop takes milliseconds at most; a device that is silent for so long does not come back
 _SPINS = 400  # looks without a pause, some 200 us: as long as a hop of a few streams takes
 _LOOK_EVERY_S = 50e-6  # then others get the processor between looks
@@ -73,56 +74,6 @@ class DeviceArray:
     def free(self) -> None:
         """Once; what still runs on the device must not use it."""
         self._gpu.memory.free(self._memory)
-
-
-class DriverMemory:
-    """The driver's stream-ordered allocator, on the default stream: what is set up there is ordered after it.
-
-    A device without memory pools (some virtual GPUs) has the plain allocator instead.
-    """
-
-    def __init__(self, driver: Any, device: int) -> None:
-        self._driver = driver
-        handle = _first(driver.cuDeviceGet(device))
-        attribute = driver.CUdevice_attribute(_POOLS_SUPPORTED)
-        self.ordered = bool(_first(driver.cuDeviceGetAttribute(attribute, handle)))
-        self._pool = _first(driver.cuDeviceGetDefaultMemPool(handle)) if self.ordered else None
-
-    def allocate(self, nbytes: int) -> tuple[int, int]:
-        take = self._driver.cuMemAllocAsync if self.ordered else self._driver.cuMemAlloc
-        status, address = take(nbytes, 0) if self.ordered else take(nbytes)
-        return int(status), 0 if int(status) else int(address)
-
-    def free(self, address: int) -> int:
-        give = self._driver.cuMemFreeAsync if self.ordered else self._driver.cuMemFree
-        (status,) = give(address, 0) if self.ordered else give(address)
-        return int(status)
-
-    def pool(self) -> tuple[int, int, int]:
-        if self._pool is None:
-            return 0, 0, 0
-        kind = self._driver.CUmemPool_attribute
-        wanted = (
-            kind.CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
-            kind.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-            kind.CU_MEMPOOL_ATTR_USED_MEM_HIGH,
-        )
-        used, held, most = (int(_first(self._driver.cuMemPoolGetAttribute(self._pool, w))) for w in wanted)
-        return used, held, most
-
-    def device(self) -> tuple[int, int]:
-        status, free, total = self._driver.cuMemGetInfo()
-        if int(status):
-            raise GpuError(f"asking the driver for its memory failed: {status}")
-        return int(total) - int(free), int(total)
-
-
-def _first(result: tuple[Any, ...]) -> Any:
-    """The value of a driver call that must succeed."""
-    status, *values = result
-    if int(status):
-        raise GpuError(f"the driver refused: {status}")
-    return values[0]
 
 
 def _nobody_waits() -> None:
@@ -358,39 +309,8 @@ class Gpu:
     def capture(self, stream: Any) -> Iterator[Graph]:
         """What is launched on ``stream`` inside becomes the graph that this gives."""
         mode = self.graphs.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        self._check(self.graphs.cuStreamBeginCapture(stream.handle, mode), "beginning a capture")
-        graph = Graph(self)
+        checked(self.graphs.cuStreamBeginCapture(stream.handle, mode), self.name, "beginning a capture")
+        graph = Graph(self.graphs, self.name)
         yield graph
-        graph.instantiate(self._check(self.graphs.cuStreamEndCapture(stream.handle), "ending a capture"))
-
-    def _check(self, result: tuple[Any, ...], what: str) -> Any:
-        status, *values = result
-        if int(status):
-            raise GpuError(f"{self.name}: {what} failed: {status}")
-        return values[0] if values else None
-
-
-class Graph:
-    """A captured sequence of copies and kernels; one launch runs all of it."""
-
-    def __init__(self, gpu: Gpu) -> None:
-        self._gpu = gpu
-        self._exec: Any = None
-
-    def instantiate(self, graph: Any) -> None:
-        driver = self._gpu.graphs
-        self._exec = self._gpu._check(driver.cuGraphInstantiate(graph, 0), "instantiating a graph")
-        self._gpu._check(driver.cuGraphDestroy(graph), "destroying a graph")
-
-    def launch(self, stream: Any) -> None:
-        (status,) = self._gpu.graphs.cuGraphLaunch(self._exec, stream.handle)
-        if int(status):
-            raise GpuError(f"{self._gpu.name}: launching a step failed: {status}")
-
-    def close(self) -> None:
-        """Idempotent, and never fails: a dead device has no graphs."""
-        if self._exec is not None:
-            (status,) = self._gpu.graphs.cuGraphExecDestroy(self._exec)
-            if int(status):
-                log.debug("%s: destroying a graph failed: %s", self._gpu.name, status)
-            self._exec = None
+        captured = self.graphs.cuStreamEndCapture(stream.handle)
+        graph.instantiate(checked(captured, self.name, "ending a capture"))

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.errors import GpuError
-from cosyd.gpu.driver import DeviceArray, Gpu, Graph
+from cosyd.gpu.driver import DeviceArray, Gpu
+from cosyd.gpu.graph import Graph
 from cosyd.gpu.layout import FEW, Layout, buckets, lanes, write_header
 from cosyd.gpu.settings import Settings
 from cosyd.gpu.stages import Lane, Rows, Stages

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cosyd.errors import GpuError
-from cosyd.gpu.driver import DriverMemory, Gpu
+from cosyd.gpu.driver import Gpu
+from cosyd.gpu.driver_memory import DriverMemory
 from cosyd.gpu.memory import DeviceMemory
 
 MB = 1 << 20

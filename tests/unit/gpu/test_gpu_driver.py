@@ -10,7 +10,8 @@ import pytest
 
 from cosyd.errors import GpuError
 from cosyd.gpu import driver
-from cosyd.gpu.driver import DriverMemory, Gpu
+from cosyd.gpu.driver import Gpu
+from cosyd.gpu.driver_memory import DriverMemory
 
 
 class CudaError(Exception):
