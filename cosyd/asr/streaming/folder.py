@@ -2,7 +2,7 @@
 
 The names are those of icefall's and sherpa-onnx's exports: ``encoder*.onnx``, ``decoder*.onnx`` and
 ``joiner*.onnx`` for a transducer, one ``model*.onnx`` (or any other single name) for a CTC model, with
-``.int8`` or ``.fp16`` before the extension for the smaller files; ``tokens.txt``; optionally ``bpe.model``.
+``.int8`` or ``.fp16`` before the extension for the smaller files; and ``tokens.txt``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ class ModelFolder:
     tokens: Path
     decoder: Path | None = None
     joiner: Path | None = None
-    bpe_model: Path | None = None
     filters: Path | None = None
 
     @property
@@ -55,7 +54,7 @@ def open_folder(path: Path, order: Sequence[Precision] = CPU_ORDER) -> ModelFold
         raise ModelMissing(f"{path}: no {TOKENS} in it; it is no folder of a streaming model")
     networks = sorted(file for file in path.iterdir() if _PART.match(file.name))
     parts = {role: [file for file in networks if role in file.name.lower()] for role in _TRANSDUCER}
-    common = {"path": path, "tokens": path / TOKENS, "bpe_model": _optional(path / "bpe.model")}
+    common = {"path": path, "tokens": path / TOKENS}
     if parts["decoder"] or parts["joiner"]:
         _complete(path, parts)
         chosen = {role: _choose(path, role, parts[role], order) for role in ("encoder", "joiner")}

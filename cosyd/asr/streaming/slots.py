@@ -33,14 +33,6 @@ class SlotStates:
         for state in self._states:
             self._stores[state.source][_index(state, slot)] = 0
 
-    def copy(self, source: int, target: int) -> None:
-        """Make ``target`` what ``source`` is now."""
-        self._settle(source)
-        self._settle(target)
-        for state in self._states:
-            store = self._stores[state.source]
-            store[_index(state, target)] = store[_index(state, source)]
-
     def gather(self, slots: Sequence[int]) -> Mapping[str, Array]:
         """Inputs of the network, by name, for these streams in this order."""
         batch = tuple(slots)

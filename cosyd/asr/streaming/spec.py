@@ -59,7 +59,6 @@ class EncoderSpec:
     subsampling: int = 4
     channels_first: bool = False
     strict: bool = True
-    lookahead_s: float = 0.0
 
     @property
     def batchable(self) -> bool:
