@@ -45,6 +45,9 @@ class LoudnessRecognizer:
     def close(self):
         pass
 
+    def unusable(self, hotwords):
+        return ()
+
     def transcribe(self, requests):
         return [Transcript(" ".join(f"w{i}" for i in range(self._words(r.audio)))) for r in requests]
 
