@@ -278,6 +278,8 @@ class Daemon:
                 await keeper.check()
             except ControlError as error:
                 log.warning("the hotwords could not be checked: %s", error)
+                self._hotwords_changed.set()
+                await asyncio.sleep(TICK_S)
 
 
 class _Fatal(CosydError):

@@ -14,6 +14,7 @@ text is the sum over the phrases in it, and the shares on the way decide what a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -28,14 +29,13 @@ _BOUNDARY = 0  # no letter of any text
 ROOT, START = 0, 1  # inside a word that is no hotword; at a boundary
 
 
-def letters(text: bytes) -> Iterator[int]:
+_LETTERS = bytes(byte if byte >= 0x80 or chr(byte).isalnum() else _BOUNDARY for byte in range(256))
+_BOUNDARIES = re.compile(rb"\0+")
+
+
+def letters(text: bytes) -> bytes:
     """The letters of case-folded text; every run of other characters is one boundary."""
-    before = -1
-    for byte in text:
-        letter = byte if byte >= 0x80 or chr(byte).isalnum() else _BOUNDARY
-        if letter != _BOUNDARY or before != _BOUNDARY:
-            yield letter
-        before = letter
+    return _BOUNDARIES.sub(b"\0", text.translate(_LETTERS))
 
 
 def _folded(piece: bytes) -> bytes:
@@ -64,11 +64,11 @@ class Spelling:
         self.root = _Branch()
         self.opening = np.zeros(self.size, np.bool_)  # tokens that begin with a boundary
         self.silent: list[int] = []  # tokens without letters: control symbols
-        self.crossing: list[tuple[int, list[int]]] = []  # tokens with a boundary inside, and their letters
+        self.crossing: list[tuple[int, bytes]] = []  # tokens with a boundary inside, and their letters
         for token in range(self.size):
-            self._add(token, list(letters(_folded(vocabulary.piece(token)))))
+            self._add(token, letters(_folded(vocabulary.piece(token))))
 
-    def _add(self, token: int, spelled: list[int]) -> None:
+    def _add(self, token: int, spelled: bytes) -> None:
         if not spelled:
             self.silent.append(token)
             return
@@ -233,5 +233,5 @@ class Bias:
             yield token, *self._automaton.walk(state, spelled)
 
 
-def _pattern(phrase: str) -> list[int]:
-    return list(letters(f" {phrase.casefold()} ".encode()))
+def _pattern(phrase: str) -> bytes:
+    return letters(f" {phrase.casefold()} ".encode())

@@ -47,11 +47,8 @@ class Favourites:
         return score * len(self._vocabulary.encode(hotword.phrase))
 
     def unusable(self, hotwords: Sequence[Hotword]) -> tuple[Rejected, ...]:
-        """With the reasons. Whoever asks is about to favour the others, so the vocabulary gets ready here: no
-        utterance has to wait for it."""
-        reasons = [(hotword, self._why_not(hotword)) for hotword in hotwords]
-        if any(why is None for _, why in reasons):
-            _ = self._spelling
+        """With the reasons. Quick, for it is asked on the thread that reads audio."""
+        reasons = ((hotword, self._why_not(hotword)) for hotword in hotwords)
         return tuple(Rejected(hotword.phrase, why) for hotword, why in reasons if why is not None)
 
     def _why_not(self, hotword: Hotword) -> str | None:
