@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-from cosyd.config.paths import Paths
+from cosyd.config.paths import Paths, ring_path
 from cosyd.config.reload import Changes
 from cosyd.config.schema import Config, SourceConfig
+from cosyd.ring import remove_ring
 from cosyd.runtime.board import Board, SourceRecord
 from cosyd.runtime.capture_supervisor import CaptureSupervisor
+from cosyd.runtime.debug_tap import tap_path
 from cosyd.runtime.ipc import Failed, Reconfigure, SetMuted
 from cosyd.runtime.metrics import Metrics
 from cosyd.runtime.recognition_supervisor import RecognitionSupervisor
@@ -34,6 +36,7 @@ class Fleet:
         on_fatal: Callable[[Failed], None],
     ) -> None:
         self._config = config
+        self._paths = paths
         self._board = board
         self._metrics = metrics
         self.recognition = RecognitionSupervisor(
@@ -59,6 +62,7 @@ class Fleet:
         await self.recognition.worker.stop()
         for record in self._board.records.values():
             self._board.enter(record, "stopped")
+            self._remove_tap(record.name)
 
     def check(self) -> None:
         """Look for workers that hang. To be called several times a second."""
@@ -126,6 +130,10 @@ class Fleet:
         await self._remove(new.name)
         self._add(new, Checkpoint(utt=utt))
 
+    def _remove_tap(self, name: str) -> None:
+        """What a recogniser that was killed has left; one that ended in order has left none."""
+        remove_ring(tap_path(ring_path(self._paths, name)))
+
     def _add(self, source: SourceConfig, checkpoint: Checkpoint) -> None:
         record = self._board.add(source)
         record.checkpoint = checkpoint
@@ -138,5 +146,6 @@ class Fleet:
         if record.worker:
             await record.worker.stop()
         await self.recognition.forget(name)
+        self._remove_tap(name)
         self._board.remove(record)
         self._metrics.forget(name)
