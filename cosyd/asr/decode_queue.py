@@ -257,6 +257,7 @@ class DecodeQueue:
             decode.context_samples,
             decode.hotwords,
             decode.words,
+            quick=decode.kind == "partial",
         )
         reason = ""
         for _ in range(attempts):

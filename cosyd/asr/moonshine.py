@@ -154,7 +154,8 @@ class Moonshine:
         heard = audio.size - request.context_samples
         most = round(heard / FRAME.rate_hz * TOKENS_PER_S) + TOKENS_MARGIN
         bias = self._favourites.bias(request.hotwords)
-        said = self._decode(decoder, request.draft, most, bias)
+        search = self._search(request, bias)
+        said = self._decode(decoder, request.draft, most, search)
         text = self._vocabulary.decode(said.tokens)
         if request.context and not text:
             # Now and then a context is taken for all there is to say.
@@ -162,7 +163,7 @@ class Moonshine:
         if not begins_with(text, request.prompt):
             # The free result contradicts what was promised: decode again, made to begin with the promise.
             prompt = self._vocabulary.encode(request.prompt)
-            said = self._decode(decoder, prompt, most + len(prompt), bias, forced=True)
+            said = self._decode(decoder, prompt, most + len(prompt), search, forced=True)
         return self._transcript(said, decoder, request, audio)
 
     def _encode(self, audio: Audio) -> Array:
@@ -175,13 +176,26 @@ class Moonshine:
     # --- decoding ---
 
     def _decode(
-        self, decoder: Decoder, first: Sequence[int], most: int, bias: Bias | None, *, forced: bool = False
+        self,
+        decoder: Decoder,
+        first: Sequence[int],
+        most: int,
+        search: BeamSearch | None,
+        *,
+        forced: bool = False,
     ) -> _Said:
         """``first`` is a draft to be checked or, if ``forced``, a beginning to be taken as it is."""
         first = first[:most]
-        if bias is None and self._beam == 1:
+        if search is None:
             return self._greedy(decoder, first, most, forced)
-        return self._search(decoder, first, most, forced, bias)
+        return self._beamed(decoder, first, most, forced, search)
+
+    def _search(self, request: SegmentRequest, bias: Bias | None) -> BeamSearch | None:
+        """None: greedily, as what is shown for a moment is."""
+        paths = 1 if request.quick else self._beam
+        if bias is not None:
+            paths = max(paths, HOTWORD_BEAM)
+        return None if paths == 1 else BeamSearch(paths, bias)
 
     def _greedy(self, decoder: Decoder, first: Sequence[int], most: int, forced: bool) -> _Said:
         state = self._begin(decoder, first, forced)
@@ -214,10 +228,9 @@ class Moonshine:
         inside_word = begun > 0 and not forced
         return None if inside_word or not (forced or decoder.context) else self._vocabulary.starts_word
 
-    def _search(
-        self, decoder: Decoder, first: Sequence[int], most: int, forced: bool, bias: Bias | None
+    def _beamed(
+        self, decoder: Decoder, first: Sequence[int], most: int, forced: bool, search: BeamSearch
     ) -> _Said:
-        search = BeamSearch(self._beam if bias is None else max(self._beam, HOTWORD_BEAM), bias)
         logits, cache = decoder.begin(first)
         if forced:
             path = search.forced(logits, first)

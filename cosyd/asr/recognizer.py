@@ -29,7 +29,8 @@ class SegmentRequest:
     save time, a recogniser may check them instead of finding them one by one, and never change the result.
     ``context``: what is said in the first ``context_samples`` of ``audio``; it helps with the rest and
     is no part of the result. ``hotwords``: phrases to favour. ``words``: times and confidences of words are
-    wanted; where the model gives them, times are seconds from the end of the context.
+    wanted; where the model gives them, times are seconds from the end of the context. ``quick``: a result to
+    be shown for a moment, which need not be the best there is.
     """
 
     audio: Audio
@@ -39,6 +40,7 @@ class SegmentRequest:
     context_samples: int = 0
     hotwords: tuple[Hotword, ...] = ()
     words: bool = False
+    quick: bool = False
 
 
 class Recognizer(Protocol):

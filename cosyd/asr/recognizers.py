@@ -14,6 +14,10 @@ from cosyd.errors import ConfigError
 if TYPE_CHECKING:
     from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 
+# Measured on training recordings: 23 % more decoder time, and of the words that one path gets wrong 7 %
+# (clear speech) to 19 % (a studio voice in kitchen noise) come out right.
+FINALS_BEAM = 4
+
 
 class Store(Protocol):
     """What is needed of ``cosyd.models.store.ModelStore``: folders of verified models and of one's own."""
@@ -26,7 +30,7 @@ class Store(Protocol):
 def _moonshine(folder: Path, config: AsrConfig) -> SegmentRecognizer:
     from cosyd.asr.moonshine import Moonshine
 
-    return Moonshine.load(folder, name=config.model, threads=config.threads, beam=config.beam)
+    return Moonshine.load(folder, name=config.model, threads=config.threads, beam=config.beam or FINALS_BEAM)
 
 
 _LOADERS: dict[str, Callable[[Path, AsrConfig], SegmentRecognizer]] = {"moonshine-tiny-en": _moonshine}
@@ -63,7 +67,7 @@ def open_streaming(config: AsrConfig, folder: Path, streams: int) -> CachedState
         folder,
         name=folder.name,
         threads=config.threads,
-        paths=config.beam,
+        paths=config.beam or 1,
         capacity=streams,
         language_model=None if config.language_model is None else Path(config.language_model),
         language_weight=config.language_weight,

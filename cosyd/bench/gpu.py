@@ -98,7 +98,7 @@ def _tables(report: Report, found: dict[str, Any]) -> None:
         title = f"Kernels of a step, {entry['streams']:,} streams, {entry['mode']}"
         title += " (µs by events; statistics and VAD run beside the others)"
         report.table(title, ("kernel", "µs"), [(name, number(us)) for name, us in entry["us"].items()])
-    head = ("streams", "frames", "opened in, s", "push", "first", "P50", "P99", "max")
+    blocks = ("streams", "frames", "opened in, s", "push", "first", "P50", "P99", "max")
     rows = [
         (
             str(r["streams"]),
@@ -110,7 +110,7 @@ def _tables(report: Report, found: dict[str, Any]) -> None:
         )
         for r in found.get("blocks", [])
     ]
-    report.table("A block of 32 ms from a ring, as the daemon runs it (µs)", head, rows)
+    report.table("A block of 32 ms from a ring, as the daemon runs it (µs)", blocks, rows)
     calls = [
         (f"{r['streams']:,}", f"{r['hops']:,}", ", ".join(f"{k} {number(v)}" for k, v in r["calls"].items()))
         for r in found.get("driver_calls", [])

@@ -132,7 +132,7 @@ def _false_alarms(report: Report, ways: dict[str, Decode], most: int) -> tuple[s
 
 
 def _ways(store: ModelStore) -> dict[str, Decode]:
-    greedy = load_recognizer(AsrConfig(), store)
+    greedy = load_recognizer(AsrConfig(beam=1), store)
     beam = load_recognizer(AsrConfig(beam=HOTWORD_BEAM), store)
     hotwords = tuple(Hotword(phrase) for phrase in PHRASES)
 

@@ -1,7 +1,7 @@
 """Sources of audio: each writes what it hears into a ring and reports what becomes of the device.
 
 ``Capture`` runs one source; ``list_devices`` says what there is. Only ``portaudio`` imports sounddevice,
-only ``pyaudio_source`` imports pyaudio, only ``file`` and ``write`` import soundfile, each when it is first used.
+only ``pyaudio_source`` pyaudio, only ``file`` and ``write`` soundfile, each when it is first used.
 """
 
 from cosyd.capture.device import DeviceInfo

@@ -206,8 +206,12 @@ class AsrConfig(Section):
         le=1,
     )
     words: bool = live(True, "Finals tell when each word was spoken, and how sure of it the model is.")
-    beam: int = restart(
-        1, "Paths that the decoder follows at a time; 1 is greedy, unless there are hotwords.", ge=1, le=16
+    beam: int | None = restart(
+        None,
+        "Paths that the decoder of finals follows at a time; 1 is greedy, unless there are hotwords; null is "
+        "4, of a streaming model 1.",
+        ge=1,
+        le=16,
     )
     language_model: str | None = restart(
         None, "File of word n-grams (KenLM's) beside a streaming model; needs `cosyd[lm]`."

@@ -59,11 +59,11 @@ def open_folder(path: Path, order: Sequence[Precision] = CPU_ORDER) -> ModelFold
         _complete(path, parts)
         chosen = {role: _choose(path, role, parts[role], order) for role in ("encoder", "joiner")}
         decoder = _choose(path, "decoder", parts["decoder"], ("fp32", "fp16", "int8"))
-        return ModelFolder(**common, **chosen, decoder=decoder)  # type: ignore[arg-type]
+        return ModelFolder(**common, **chosen, decoder=decoder)
     if not networks:
         raise ModelMissing(f"{path}: no .onnx file in it; it is no folder of a streaming model")
     encoder = _choose(path, "model", networks, order)
-    return ModelFolder(**common, encoder=encoder, filters=_optional(path / "mel_filters.npy"))  # type: ignore[arg-type]
+    return ModelFolder(**common, encoder=encoder, filters=_optional(path / "mel_filters.npy"))
 
 
 def _optional(file: Path) -> Path | None:

@@ -302,6 +302,16 @@ def test_real_beam(models_dir: Path, beckett: np.ndarray) -> None:
     assert forced.text.startswith("Ever cried. Ever failed. ")
 
 
+def test_what_is_shown_for_a_moment_is_decoded_greedily(
+    real: Moonshine, models_dir: Path, beckett: np.ndarray
+) -> None:
+    wide = Moonshine.load(models_dir / "moonshine-tiny-en", beam=4)
+    quick, thorough = wide.transcribe([SegmentRequest(beckett, quick=True), SegmentRequest(beckett)])
+    assert quick == real.transcribe([SegmentRequest(beckett)])[0]
+    assert thorough.others
+    assert not quick.others
+
+
 def test_phrases_that_it_cannot_favour(real: Moonshine) -> None:
     """Field case 23."""
     phrases = ("flat white", "naïve", "x", "语音", "FLAT WHITE")
