@@ -228,7 +228,7 @@ class Health:
 class GpuUsage:
     """Memory of one GPU in bytes.
 
-    ``used``: by us now; ``reserved``: held by our pool; ``peak``: most ever used. ``spare`` is what is kept for
+    ``used``: by us now; ``reserved``: held by our pool; ``peak``: most ever used. ``spare`` is kept for
     when the device is full, ``spare_used`` of it is in use, ``fallbacks`` requests were served by it.
     ``device_used`` of ``device_total``: by all programs. ``load``: share of time in which the GPU was busy,
     None where the driver does not tell. ``moved``: streams that went to the CPU instead, by cause.

@@ -11,12 +11,12 @@ from types import ModuleType
 import pytest
 
 from cosyd.bench import report
-from cosyd.gpu.probe import why_unusable
 from cosyd.cli.listen import _settings
 from cosyd.client import AsrFinal
 from cosyd.config.load import Loaded, load
 from cosyd.config.paths import Locations
 from cosyd.config.schema import Config, SourceConfig
+from cosyd.gpu.probe import why_unusable
 
 
 def test_run_hands_over_the_configuration_and_how_to_read_it_again(
