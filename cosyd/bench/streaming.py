@@ -99,7 +99,8 @@ def _beside_sherpa(report: Report, name: str, folder: Path, clips: list[Audio], 
             for way, together in (("in turn", False), ("together", True)):
                 cost, theirs = _timed(lambda used=used, t=together: _sherpa(peer, used, t))  # type: ignore[misc]
                 costs.setdefault(f"{way} {count}", []).append(cost)
-                differing += ours != theirs
+                # A network with random weights is chaotic: the last bit of another batch size changes all.
+                differing += (together or count == 1) and ours != theirs
     recognizer.close()
     _tell(report, name, costs, differing)
 
