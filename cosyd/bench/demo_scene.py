@@ -55,7 +55,9 @@ def _read(path: Path) -> Audio:
 
 
 def _cut(audio: Audio) -> int:
-    """The middle of the quietest third of a second between the shortest and the longest turn."""
+    """The middle of the quietest third of a second between the shortest and the longest turn, or its end."""
+    if len(audio) <= LONGEST_S * FRAME.rate_hz:
+        return len(audio)
     first, last = (round(seconds * FRAME.rate_hz) for seconds in (SHORTEST_S, LONGEST_S))
     width = FRAME.rate_hz // 3
     power = np.cumsum(np.square(audio[first:last], dtype=np.float64))
