@@ -117,6 +117,10 @@ class Tracker:
     def _missed(self, track: Track, seconds: float) -> None:
         track.activity *= math.exp(-seconds / ACTIVE_S)
         track.unheard_s += seconds
+        if track.unheard_s > ACTIVE_S:
+            track.velocity = np.zeros(
+                3
+            )  # nobody knows whether it walks on; where it was heard is the best guess
         if not track.confirmed:
             track.odds -= MISS
 
