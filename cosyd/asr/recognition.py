@@ -22,6 +22,7 @@ from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.listener import Action, Listener
 from cosyd.asr.recognizers import Store, load_recognizer, open_streaming, streaming_folder
 from cosyd.asr.streaming.listener import StreamingListener
+from cosyd.asr.streaming.model import OpenEngine
 from cosyd.asr.streaming.stream_queue import StreamQueue
 from cosyd.asr.two_pass import TwoPassQueue
 from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
@@ -82,9 +83,12 @@ class Recognition:
 
 
 @contextmanager
-def open_recogniser(config: AsrConfig, store: Store, streams: int) -> Iterator[Recognition]:
+def open_recogniser(
+    config: AsrConfig, store: Store, streams: int, open_engine: OpenEngine | None = None
+) -> Iterator[Recognition]:
     """The recogniser that the configuration names, warm, with its queue; for ``streams`` sources at most.
 
+    ``open_engine``: opens the networks of a streaming model; None: on the processor.
     Raises ConfigError for a name that is no recogniser's, ModelMissing or ModelDamaged for its files.
     """
     with ExitStack() as stack:
@@ -97,12 +101,12 @@ def open_recogniser(config: AsrConfig, store: Store, streams: int) -> Iterator[R
         if folder is None:
             yield _segment(config, store, stack)
         elif config.second_pass is None:
-            streaming = open_streaming(config, folder, streams)
+            streaming = open_streaming(config, folder, streams, open_engine)
             stack.callback(streaming.close)
             stream_queue = stack.enter_context(StreamQueue(streaming))
             yield Recognition(stream_queue, StreamingListener, float("inf"), streaming.backend)
         else:
-            yield _two_passes(config, config.second_pass, folder, store, streams, stack)
+            yield _two_passes(config, config.second_pass, folder, store, streams, stack, open_engine)
 
 
 def _segment(config: AsrConfig, store: Store, stack: ExitStack) -> Recognition:
@@ -113,9 +117,15 @@ def _segment(config: AsrConfig, store: Store, stack: ExitStack) -> Recognition:
 
 
 def _two_passes(
-    config: AsrConfig, second: str, folder: Path, store: Store, streams: int, stack: ExitStack
+    config: AsrConfig,
+    second: str,
+    folder: Path,
+    store: Store,
+    streams: int,
+    stack: ExitStack,
+    open_engine: OpenEngine | None,
 ) -> Recognition:
-    one = open_streaming(config, folder, streams)
+    one = open_streaming(config, folder, streams, open_engine)
     stack.callback(one.close)
     two = load_recognizer(config.model_copy(update={"model": second}), store)
     stack.callback(two.close)

@@ -12,6 +12,7 @@ from cosyd.config.schema import AsrConfig
 from cosyd.errors import ConfigError
 
 if TYPE_CHECKING:
+    from cosyd.asr.streaming.model import OpenEngine
     from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 
 # Measured on training recordings: 23 % more decoder time, and of the words that one path gets wrong 7 %
@@ -56,16 +57,20 @@ def streaming_folder(config: AsrConfig, store: Store) -> Path | None:
     return None if config.model in _LOADERS else store.own(config.model)
 
 
-def open_streaming(config: AsrConfig, folder: Path, streams: int) -> CachedStateRecognizer:
+def open_streaming(
+    config: AsrConfig, folder: Path, streams: int, open_engine: OpenEngine | None = None
+) -> CachedStateRecognizer:
     """The streaming model in a folder, loaded and warm, for so many streams at a time.
 
-    Raises ModelMissing or ModelDamaged for what is no such folder.
+    ``open_engine``: opens its networks' files; None: on the processor. Raises ModelMissing or ModelDamaged
+    for what is no such folder.
     """
     from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 
     recognizer = CachedStateRecognizer.load(
         folder,
         name=folder.name,
+        open_engine=open_engine,
         threads=config.threads,
         paths=config.beam or 1,
         capacity=streams,

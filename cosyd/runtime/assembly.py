@@ -9,6 +9,7 @@ from cosyd.asr.recognition import open_recogniser
 from cosyd.asr.text.scribe import make_scribe
 from cosyd.config.paths import Paths
 from cosyd.config.schema import Config
+from cosyd.engine.streams import StreamEngines
 from cosyd.gpu.factory import open_front_end
 from cosyd.models.store import ModelStore
 from cosyd.publish.messages import DAEMON
@@ -43,9 +44,11 @@ def open_recognition(
     """A warm pipeline without sources, and what its stages run on. Raises ModelError, GpuError."""
     paths = Paths.resolve(config.paths)
     store, cache = ModelStore(paths.models), paths.cache / KERNELS
+    streams = config.frontend.max_streams
+    engines = StreamEngines(config.gpu, paths.cache, streams, config.asr.threads)
     with (
         open_front_end(config.frontend, config.gpu, store, cache, _Passing(emit)) as front_end,
-        open_recogniser(config.asr, store, config.frontend.max_streams) as recognition,
+        open_recogniser(config.asr, store, streams, engines) as recognition,
     ):
         queue, limit_s = recognition.queue, recognition.limit_s
         out = with_writing(emit, make_scribe(config.text))

@@ -14,7 +14,7 @@ from cosyd.asr.decoders.spelling import Speller, spell_hotwords
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.recognizer import Audio
 from cosyd.asr.streaming.chunk import LiveTranscript
-from cosyd.asr.streaming.model import Search, StreamingModel, silence
+from cosyd.asr.streaming.model import OpenEngine, Search, StreamingModel, silence
 from cosyd.asr.streaming.streams import Streams
 from cosyd.errors import ModelError
 from cosyd.types import Backend
@@ -41,16 +41,18 @@ class CachedStateRecognizer:
         folder: Path,
         *,
         name: str,
+        open_engine: OpenEngine | None = None,
         threads: int = 1,
         paths: int = 1,
         capacity: int = 8,
         language_model: Path | None = None,
         language_weight: float = 0.3,
     ) -> CachedStateRecognizer:
-        """``language_model``: n-grams of words. Raises ModelMissing or ModelDamaged for what is no folder of
+        """``open_engine``: opens a network's file; None: on the processor, with so many ``threads``.
+        ``language_model``: n-grams of words. Raises ModelMissing or ModelDamaged for what is no folder of
         a streaming model, or no language model."""
         with ExitStack() as loaded:
-            model = loaded.enter_context(StreamingModel.load(folder, threads=threads))
+            model = loaded.enter_context(StreamingModel.load(folder, open_engine, threads=threads))
             if language_model is not None:
                 lm = NgramLm.load(language_model, model.tokens, weight=language_weight)
                 model.language_model = lm
