@@ -44,6 +44,13 @@ $python tests/gpu/trace_gpu.py "$models" "$COSYD_KERNEL_CACHE"
 echo "== a CUDA error under running streams"
 $python tests/gpu/dead_gpu.py "$models" "$COSYD_KERNEL_CACHE"
 
+if [ -d "$models/moonshine-tiny-en" ]; then
+    echo "== the whole daemon, beside the CPU"
+    env -u COSYD_KERNEL_CACHE $python tests/gpu/daemon_gpu.py "$models"/demo-speech/*.wav
+else
+    echo "== the recogniser's model is not here: the whole daemon NOT RUN"
+fi
+
 if [ -n "${COSYD_MIXTURES:-}" ]; then
     echo "== quality"
     $python tests/gpu/quality_gpu.py "$COSYD_MIXTURES" "$models" "$COSYD_KERNEL_CACHE" "$output/gpu-quality.json"
