@@ -65,6 +65,7 @@ class SourceRecord:
         default_factory=dict
     )  # of its stages, where they differ from others'
     vad_prob: float = 0.0
+    speech: messages.Vad | None = None  # the newest that was published
     behind_s: float = 0.0
     lost_frames: int = 0
     faults: tuple[str, ...] = ()  # of its channels
@@ -224,7 +225,7 @@ class Board:
         event = message.event
         record.checkpoint = message.checkpoint
         if isinstance(event, SpeechStarted | SpeechEnded):
-            self._publish(_vad(record.name, event, message.vad_prob))
+            self._speech(record, event, message.vad_prob)
             return None
         if not event.text:
             return None
@@ -234,6 +235,15 @@ class Board:
             text = msgspec.structs.replace(text, direction=_direction(message.voice))
         self._publish(text)
         return latency_s
+
+    def _speech(self, record: SourceRecord, event: SpeechStarted | SpeechEnded, prob: float) -> None:
+        """Starts and ends take turns and never go back in time: a recogniser that was killed is followed by
+        one that hears the same audio again."""
+        told = _vad(record.name, event, prob)
+        before = record.speech
+        if before is None or (told.event != before.event and told.sample >= before.sample):
+            record.speech = told
+            self._publish(told)
 
     def _text(
         self, record: SourceRecord, event: Partial | Final, rate_hz: int, latency_s: float

@@ -18,6 +18,7 @@ from cosyd.types import (
     Final,
     GapRecorded,
     Partial,
+    SpeechEnded,
     SpeechStarted,
 )
 
@@ -109,6 +110,24 @@ def test_texts_are_in_seconds_of_the_source_clock(board, record, published):
     assert (partial.text, partial.stable, partial.start, partial.end) == ("hello wor", "hello", 1.0, 2.0)
     assert (final.text, final.end, final.reason, final.model) == ("hello world", 2.5, "silence", "some-model")
     assert record.checkpoint == Checkpoint(7, 2)
+
+
+def test_what_a_second_recogniser_hears_again_of_a_sentence_is_not_told_again(board, record, published):
+    started, ended = SpeechStarted(48_000, 1), SpeechEnded(96_000, 1)
+    once_more, over = SpeechStarted(100_000, 1), SpeechEnded(150_000, 1)
+    for event in (started, ended, once_more, over):
+        board.recognised(record, recognized(event))
+    for event in (over, started, ended, once_more, over):  # from the sentence's beginning, or only its end
+        board.recognised(record, recognized(event))
+    board.recognised(record, recognized(SpeechStarted(200_000, 2)))
+    told = [(vad.event, vad.sample) for vad in published.of(messages.Vad)]
+    assert told == [
+        ("start", 48_000),
+        ("end", 96_000),
+        ("start", 100_000),
+        ("end", 150_000),
+        ("start", 200_000),
+    ]
 
 
 def test_an_empty_final_settles_but_is_not_published(board, record, published):
