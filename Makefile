@@ -19,7 +19,7 @@ DESTDIR ?=
 
 BIN := .venv/bin
 NEEDS := pyproject.toml setup.py packaging/setup.sh $(wildcard cosyd/ring/*.[ch] cosyd/asr/decoders/*.[ch])
-BENCHES := ring frontend asr e2e
+BENCHES := ring frontend asr wer e2e
 
 MAKEFLAGS += --no-print-directory
 export PYTHON

@@ -1,7 +1,4 @@
-"""The whole daemon, from a recording to a subscriber: word errors, latency, load, memory, start, soak.
-
-Accuracy is set beside Moonshine fed each clip directly, in the same run. Everything else has a target.
-"""
+"""The whole daemon, from a recording to a subscriber: latency, load, memory, start, soak."""
 
 from __future__ import annotations
 
@@ -12,43 +9,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from cosyd.asr.recognizer import SegmentRequest
-from cosyd.asr.recognizers import load_recognizer
 from cosyd.bench import speech
 from cosyd.bench.daemon import Daemon
-from cosyd.bench.reel import Reel, make_reel, texts_by_clip, write_wav
+from cosyd.bench.reel import make_reel, write_wav
 from cosyd.bench.report import Report, number, percentiles
 from cosyd.bench.session import Session, play
-from cosyd.bench.speech import Audio, Clip
-from cosyd.bench.text import normalise
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, PathsConfig
+from cosyd.bench.speech import Clip
 from cosyd.errors import CosydError
-from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME
 
 METHOD = """\
-`cosyd run` as a process of its own, `file` sources, a subscriber in this process. **Words**: the clips of a
-set with 1.5 s of silence between them as one recording, played as fast as it is processed; finals are put
-back to clips by their times. *Direct* is the same model fed each clip by itself, greedily as its own library
-does, without VAD, endpoint, front end and daemon; *direct, beam*: with the beam of our finals. Noise is a
-kitchen, 5 dB below the active speech. Both sides are lower-cased, without punctuation, numbers spelled out.
-**Latency**: in real time; from the end of the endpoint's
-silence to the arrival of the final here. **Load**: processor seconds of all processes per second, in real
-time with partials every 300 ms: clips without pauses between them, then faint noise in which nobody speaks.
+`cosyd run` as a process of its own, `file` sources, a subscriber in this process. What it understands is
+measured by `cosyd bench wer`. **Latency**: in real time; from the end of the endpoint's silence to the
+arrival of the final here. **Load**: processor seconds of all processes per second, in real time with
+partials every 300 ms: clips without pauses between them, then faint noise in which nobody speaks.
 **Start**: from starting the process to READY=1 on the notification socket, models in the page cache.
 **Soak**: an hour of audio looped as fast as it is processed; growth is the median of the last quarter
 against that of the third."""
 
-SNR_DB = 5
-NOISE = "kitchen"
 READY_LIMIT_S = 60.0
 HOUR_S = 3600.0
 
@@ -58,7 +43,7 @@ def run(quick: bool) -> dict[str, Any]:
     report = Report("e2e", "The whole daemon", METHOD, quick)
     with tempfile.TemporaryDirectory(prefix="cosyd-bench-") as folder:
         bench = _Bench(report, Path(folder), quick)
-        for step in (bench.words, bench.latency, bench.load, bench.transcribe, bench.start, bench.soak):
+        for step in (bench.latency, bench.load, bench.transcribe, bench.start, bench.soak):
             sys.stderr.write(f"e2e: {step.__name__}\n")
             step()
     return report.as_dict()
@@ -71,42 +56,6 @@ class _Bench:
         self._quick = quick
         self._clips = {name: list(speech.eval_clips(name, 4 if quick else None)) for name in speech.EVAL_SETS}
         self._rss_bytes = 0
-
-    # --- accuracy ---
-
-    def words(self) -> None:
-        """Word error rates, beside those of the recogniser alone."""
-        store = ModelStore(Paths.resolve(PathsConfig()).models)
-        greedy, beam = load_recognizer(AsrConfig(beam=1), store), load_recognizer(AsrConfig(), store)
-        noise = speech.noise(NOISE)
-        conditions: list[tuple[str, Callable[[Audio, int], Audio] | None]] = [
-            ("clean", None),
-            (f"{NOISE} {SNR_DB} dB", lambda stretch, number: speech.mix(stretch, noise, SNR_DB, number)),
-        ]
-        rows = []
-        for name, clips in self._clips.items():
-            for condition, spoil in conditions:
-                reel = make_reel(self._folder / "reel.wav", clips, spoil)
-                session = self._seen(play(reel.path, realtime=False))
-                requests = [[SegmentRequest(clip.audio)] for clip in reel.clips]
-                direct, best = (
-                    wer(reel, [recognizer.transcribe(request)[0].text for request in requests])
-                    for recognizer in (greedy, beam)
-                )
-                ours = wer(reel, texts_by_clip(reel, session.finals))
-                self._compare(f"{name}, {condition}", ours, direct, 0.0 if spoil else 1.0)
-                rows.append((name, condition, str(len(clips)), f"{ours:.2f}", f"{direct:.2f}", f"{best:.2f}"))
-        head = ("set", "condition", "clips", "cosyd, WER %", "direct, WER %", "direct, beam, WER %")
-        self._report.table("Word error rate", head, rows)
-
-    def _compare(self, what: str, ours: float, direct: float, allowed: float) -> None:
-        self._report.add(
-            f"WER above direct: {what}",
-            ours - direct,
-            "points",
-            target=allowed,
-            note=f"{ours:.2f} % against {direct:.2f} %",
-        )
 
     # --- time ---
 
@@ -191,15 +140,6 @@ class _Bench:
         """Note the highest memory use of any run."""
         self._rss_bytes = max([self._rss_bytes, *(usage.rss_bytes for _, usage in session.usage)])
         return session
-
-
-def wer(reel: Reel, texts: Sequence[str]) -> float:
-    """Word error rate over all clips of the reel, in percent."""
-    import jiwer
-
-    return 100 * float(
-        jiwer.wer([normalise(clip.text) for clip in reel.clips], [normalise(t) for t in texts])
-    )
 
 
 def after_endpoint_ms(session: Session) -> list[float]:

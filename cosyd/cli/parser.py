@@ -320,6 +320,7 @@ def _add_bench(commands: Commands[Parser]) -> None:
             "ring",
             "frontend",
             "asr",
+            "wer",
             "e2e",
             "gpu",
             "signals",

@@ -403,5 +403,5 @@ def test_the_documented_example_is_the_tested_one() -> None:
 def test_every_field_and_type_is_documented() -> None:
     text = DOCUMENT.read_text()
     for kind in get_args(messages.AnyMessage):
-        names = [kind.__struct_config__.tag, *kind.__struct_fields__]
+        names = [kind.__struct_config__.tag, *kind.__struct_encode_fields__]
         assert [name for name in names if f"`{name}`" not in text] == []
