@@ -20,7 +20,7 @@ def dump(source: str, ring: Path, folder: Path, seconds: float) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise CosydError(f"{folder} cannot be made: {error.strerror}") from error
-    stamp = time.strftime("%Y%m%d-%H%M%S")
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1_000_000 % 1_000:03d}"
     taps = {"raw": ring, "asr": tap_path(ring)}
     files = [
         file
@@ -34,7 +34,7 @@ def dump(source: str, ring: Path, folder: Path, seconds: float) -> list[Path]:
 
 
 def _free(folder: Path, name: str) -> Path:
-    """A name that no file has: two dumps may be asked for in one second."""
+    """A name that no file has."""
     names = (f"{name}{suffix}.wav" for suffix in ("", *(f"-{n}" for n in range(2, 100))))
     return next((path for each in names if not (path := folder / each).exists()), folder / f"{name}.wav")
 
