@@ -16,7 +16,7 @@ from cosyd.ring import remove_ring
 from cosyd.runtime.board import Board, SourceRecord
 from cosyd.runtime.capture_supervisor import CaptureSupervisor
 from cosyd.runtime.debug_tap import tap_path
-from cosyd.runtime.ipc import Failed, Reconfigure, SetMuted
+from cosyd.runtime.ipc import Failed, Reconfigure, SetLogLevel, SetMuted
 from cosyd.runtime.metrics import Metrics
 from cosyd.runtime.recognition_supervisor import RecognitionSupervisor
 from cosyd.runtime.supervision import Patience, SupervisedWorker
@@ -106,6 +106,8 @@ class Fleet:
         for name in changes.added:
             self._add(after[name], Checkpoint())
         self.recognition.send(Reconfigure(config))
+        for worker in self.workers():
+            worker.send(SetLogLevel(config.log.level))
 
     def mute(self, record: SourceRecord, muted: bool) -> None:
         self._board.mute(record, muted)

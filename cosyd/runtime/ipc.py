@@ -181,6 +181,13 @@ class Reconfigure:
 
 
 @dataclass(frozen=True)
+class SetLogLevel:
+    """Log from this level on. A worker obeys at once, whatever else it is doing."""
+
+    level: str
+
+
+@dataclass(frozen=True)
 class SetMuted:
     """Stop or resume recognising a source; its audio is still read."""
 
@@ -252,6 +259,7 @@ ToWorker = (
     Stop
     | Open
     | Reconfigure
+    | SetLogLevel
     | SetMuted
     | SourceLost
     | SourceClosing

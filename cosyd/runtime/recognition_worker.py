@@ -77,5 +77,4 @@ def _obey(pipeline: Pipeline, command: ToWorker) -> None:
     elif isinstance(command, SourceLost):
         pipeline.lose_source(command.source)
     elif isinstance(command, Reconfigure):
-        set_up_logs(command.config.log.level)
         pipeline.reconfigure(command.config)

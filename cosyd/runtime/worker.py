@@ -18,7 +18,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from cosyd.runtime.ipc import FromWorker, Stop, ToWorker
+from cosyd.runtime.ipc import FromWorker, SetLogLevel, Stop, ToWorker
+from cosyd.runtime.logs import set_up_logs
 
 log = logging.getLogger("cosyd.runtime")
 
@@ -156,4 +157,7 @@ class Inbox:
                 command = Stop()
             if isinstance(command, Stop):
                 self._stopping.set()
-            self._commands.put(command)
+            if isinstance(command, SetLogLevel):
+                set_up_logs(command.level)
+            else:
+                self._commands.put(command)
