@@ -200,7 +200,7 @@ class AsrConfig(Section):
         1_000, "Longest wait for it; then the final is the streaming model's. null is no limit.", ge=0
     )
     second_opinion: float = restart(
-        0.9,
+        0.0,
         "Finals that the model is less sure of are decoded twice, and the surer result counts; 0 is never.",
         ge=0,
         le=1,
