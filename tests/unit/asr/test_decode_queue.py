@@ -153,8 +153,8 @@ def test_partials_of_a_source_get_their_share_of_the_time_and_no_more() -> None:
         assert not queue.wait(0.05)
         queue.submit(ask(4, "final"))  # finals do not wait
         assert [result.decode.id for result in collect(queue, 1)] == [4]
+        queue.submit(ask(5, "partial"))  # in place of 2
         now[0] = 0.41
-        queue.submit(ask(5, "partial"))
         assert [result.decode.id for result in collect(queue, 1)] == [5]
 
 
