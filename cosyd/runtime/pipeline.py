@@ -131,15 +131,17 @@ class Pipeline:
         return asr.model_copy(update={"hotwords": (*asr.hotwords, *own)}) if own else asr
 
     def close(self) -> None:
-        """End all that is open, wait for its results, let go of the rings."""
+        """End all that is open, wait for its results, let go of the rings, also when nobody hears of it."""
         deadline = time.monotonic() + DRAIN_S
-        for feed in self._feeds.values():
-            self._read_to_end(feed, deadline)
-            self._finish(feed, "shutdown")
-        self._await_results(list(self._feeds.values()))
-        for feed in self._feeds.values():
-            self._detach(feed)
-        self._feeds.clear()
+        try:
+            for feed in self._feeds.values():
+                self._read_to_end(feed, deadline)
+                self._finish(feed, "shutdown")
+            self._await_results(list(self._feeds.values()))
+        finally:
+            for feed in self._feeds.values():
+                self._detach(feed)
+            self._feeds.clear()
 
     def _read_to_end(self, feed: Feed, deadline: float) -> None:
         """Recognise what its device delivered before it was closed, as far as there is time."""

@@ -16,6 +16,7 @@ from cosyd.config.paths import ring_path
 from cosyd.errors import ControlError
 from cosyd.publish.control_client import ControlClient
 from cosyd.ring import RingReader, WriterState
+from cosyd.runtime.debug_tap import tap_path
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -173,7 +174,9 @@ def test_a_killed_daemon_leaves_nothing_behind(beckett):
         run.daemon.process.wait()
         for pid in pids:
             _wait_for_end(pid)
-    assert not ring_path(run.daemon.paths, "talk").exists()
+    ring = ring_path(run.daemon.paths, "talk")
+    assert not ring.exists()
+    assert not tap_path(ring).exists()
 
 
 def _wait_for_end(pid):
