@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from cosyd.array.path import ArrayPath
+from cosyd.frontend.clock import FrameClock
 from cosyd.frontend.pcm import Frames, Mixer, to_float
 from cosyd.frontend.resample import Resampler
 from cosyd.frontend.stage import Samples
@@ -39,8 +40,7 @@ class Intake:
         self.piece = spec.frames(_PIECE_S)
         self._mixer = Mixer(spec.channels, channel_map, mix)
         self._resampler = Resampler(spec.rate_hz, lead=lead)
-        self._origin: int | None = None
-        self._received = 0
+        self._clock = FrameClock()
         self._out = -(delay + lead)  # index, at 16 kHz, of the next block once it has passed the stages
         self._lead = lead
 
@@ -52,20 +52,12 @@ class Intake:
     def restart(self, sample: int | None = None) -> None:
         """Forget the audio; the next frame is at ``sample`` of the source clock (None: push says)."""
         self._resampler.reset()
-        self._origin = sample
-        self._received = 0
+        self._clock.restart(sample)
         self._out = -(self._delay + self._lead)
 
     def push(self, frames: Frames, sample: int) -> None:
         """Take frames [n, channels], the first of them at ``sample``, right after the ones before."""
-        if self._origin is None:
-            self._origin = sample
-        expected = self._origin + self._received
-        if sample != expected:
-            raise ValueError(
-                f"frames of sample {sample} pushed where {expected} was due; restart after a gap"
-            )
-        self._received += len(frames)
+        self._clock.advance(len(frames), sample)
         self._resampler.push(self._mixer(frames))
 
     def flush(self) -> None:
@@ -77,7 +69,7 @@ class Intake:
         block = self._resampler.take()
         if block is None:
             return None
-        sample = (self._origin or 0) + self._resampler.input_time(self._out)
+        sample = self._clock.origin + self._resampler.input_time(self._out)
         self._out += FRAME.block
         return block, sample
 
@@ -101,8 +93,7 @@ class ArrayIntake:
         self.piece = spec.frames(_PIECE_S)
         self.nonfinite = 0
         self._resamplers = [Resampler(spec.rate_hz, lead=self._lead) for _ in path.channels]
-        self._origin: int | None = None
-        self._received = 0
+        self._clock = FrameClock()
         self._out = -(total + self._lead)
 
     def restart(self, sample: int | None = None) -> None:
@@ -110,20 +101,12 @@ class ArrayIntake:
         for resampler in self._resamplers:
             resampler.reset()
         self.path.reset()
-        self._origin = sample
-        self._received = 0
+        self._clock.restart(sample)
         self._out = -(self._delay + self._lead)
 
     def push(self, frames: Frames, sample: int) -> None:
         """Take frames [n, channels], the first of them at ``sample``, right after the ones before."""
-        if self._origin is None:
-            self._origin = sample
-        expected = self._origin + self._received
-        if sample != expected:
-            raise ValueError(
-                f"frames of sample {sample} pushed where {expected} was due; restart after a gap"
-            )
-        self._received += len(frames)
+        self._clock.advance(len(frames), sample)
         for resampler, channel in zip(self._resamplers, self.path.channels, strict=True):
             resampler.push(self._channel(frames, channel))
 
@@ -145,6 +128,6 @@ class ArrayIntake:
         rows = [resampler.take() for resampler in self._resamplers]
         if rows[0] is None:  # they all get and give alike
             return None
-        sample = (self._origin or 0) + self._resamplers[0].input_time(self._out)
+        sample = self._clock.origin + self._resamplers[0].input_time(self._out)
         self._out += FRAME.block
         return np.stack([row for row in rows if row is not None]), sample

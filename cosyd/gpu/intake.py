@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.frontend.clock import FrameClock
 from cosyd.frontend.pcm import Mixer
 from cosyd.gpu.streams import DTYPES, Ratio, stream_record
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
@@ -62,6 +63,7 @@ class HopCutter:
         self.ratio = ratio
         self._mixer = Mixer(spec.channels, mapped, mix)
         self._lead = lead
+        self._clock = FrameClock()
         self._floats = spec.format is SampleFormat.F32
         self._kept: Array | None = None
         self.pages: Pages | None = None
@@ -76,8 +78,7 @@ class HopCutter:
 
     def restart(self, sample: int | None) -> None:
         """Forget the audio; the next frame is at ``sample`` of the source clock (None: push says)."""
-        self._origin = sample
-        self._received = 0
+        self._clock.restart(sample)
         self._nonfinite = 0
         self._next = -self._lead  # first output of the next hop
         self._kept = None  # frames from index _first on
@@ -91,24 +92,17 @@ class HopCutter:
     @property
     def begun(self) -> bool:
         """Whether its clock is set."""
-        return self._origin is not None
+        return self._clock.begun
 
     @property
     def origin(self) -> int:
-        return self._origin or 0
+        return self._clock.origin
 
     def push(self, frames: Array, sample: int) -> None:
         """Take frames [n, channels] (packed 24 bit: uint8 [n, channels, 3]), right after the ones before."""
         if not len(frames):
             return
-        if self._origin is None:
-            self._origin = sample
-        expected = self._origin + self._received
-        if sample != expected:
-            raise ValueError(
-                f"frames of sample {sample} pushed where {expected} was due; restart after a gap"
-            )
-        self._received += len(frames)
+        self._clock.advance(len(frames), sample)
         self._last = np.array(frames[-1:])
         if self._floats:
             self._nonfinite += int((~np.isfinite(frames)).sum())
@@ -118,7 +112,7 @@ class HopCutter:
         if self._kept is not None:
             self.in_place = self.pages is not None and self._first >= 0
             if self.pages is not None and self.in_place:
-                self._kept = self.pages.view(self.origin + self._first, self._received - self._first)
+                self._kept = self.pages.view(self.origin + self._first, self._clock.received - self._first)
             else:
                 self._kept = np.concatenate((self._kept, frames))
             return
@@ -163,14 +157,14 @@ class HopCutter:
         if first_hop == 0:
             parts, base = [self._before, *parts], min(0, base)
         frames = np.concatenate(parts)[start - base :]
-        return frames[: max(0, self._received - start)], self.origin + start
+        return frames[: max(0, self._clock.received - start)], self.origin + start
 
     def finish(self, delay: int) -> None:
         """End of input: hold the last frame until all, ``delay`` later, has come out in whole blocks."""
         self.finished = True
-        if self._kept is None or not self._received:
+        if self._kept is None or not self._clock.received:
             return
-        outputs = -(-self._received * self.ratio.up // self.ratio.down) + delay
+        outputs = -(-self._clock.received * self.ratio.up // self.ratio.down) + delay
         blocks = -(-(outputs + self._lead) // FRAME.block)
         stop = self.ratio.end(blocks * FRAME.block - self._lead - 1)
         short = stop - self._first - len(self._kept)
