@@ -10,14 +10,13 @@ so that long utterances, whose partials cost more, get them less often instead o
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
 from cosyd.asr.decode import Decode, DecodeResult
+from cosyd.asr.decode_thread import DecodeThread
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
 from cosyd.asr.second_opinion import reconsidered
@@ -60,7 +59,7 @@ class _Waiting:
         return self.since + self.decode.slack_s
 
 
-class DecodeQueue:
+class DecodeQueue(DecodeThread):
     """Owns the thread, not the recogniser. ``on_result`` is called in the thread after each result.
 
     ``second_opinion``: finals with a confidence below this are decoded twice.
@@ -76,46 +75,20 @@ class DecodeQueue:
         finals_limit: int = FINALS_LIMIT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__()
         self._recognizer = recognizer
         self._on_result = on_result
         self._partial_share = partial_share
         self._unsure = second_opinion
         self._finals_limit = finals_limit
         self._clock = clock
-        self._changed = threading.Condition()
         self._finals: list[_Waiting] = []  # bounded by finals_limit
         self._partials: dict[str, _Waiting] = {}  # one a source
         self._rested: dict[str, float] = {}  # source -> when its next partial may begin
         self._results: deque[DecodeResult] = deque()  # bounded by RESULTS_LIMIT
-        self._thread: threading.Thread | None = None
-        self._closed = False
         self._busy_since: float | None = None
         self._decoded = self._coalesced = self._failed = 0
         self._decode_s = self._audio_s = 0.0
-
-    def start(self) -> None:
-        """Begin to decode. Once."""
-        if self._thread is not None:
-            raise RuntimeError("this decode queue was started before")
-        self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the thread after the decode under way; what waits is dropped. Idempotent."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def __enter__(self) -> DecodeQueue:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- the owner's side -----------------------------------------------------------------------------
 
@@ -168,11 +141,6 @@ class DecodeQueue:
             self._results.clear()
             self._changed.notify_all()
         return results
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait for a result; False when none came in time."""
-        with self._changed:
-            return self._changed.wait_for(lambda: bool(self._results), timeout_s)
 
     def forget_source(self, source: str) -> None:
         """A source is gone: its partial, if one waits, too. Its finals are still decoded."""

@@ -8,14 +8,13 @@ audio in the ring, and whoever submits all the same waits.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from types import TracebackType
 
 from cosyd.asr.decode import Decode, DecodeResult
 from cosyd.asr.decode_queue import DecodeStatistics
+from cosyd.asr.decode_thread import DecodeThread
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.streaming.chunk import Chunk
 from cosyd.asr.streaming.former import DEADLINE_S, BatchFormer
@@ -50,7 +49,7 @@ class _Inbox:
         return taken, since
 
 
-class StreamQueue:
+class StreamQueue(DecodeThread):
     """Owns the thread, not the recogniser. The owner's side has the surface of ``DecodeQueue``."""
 
     def __init__(
@@ -64,44 +63,18 @@ class StreamQueue:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``most``: streams of a batch. ``on_result`` is called in the thread after new results."""
+        super().__init__()
         self._recognizer = recognizer
         self._work = StreamWork(recognizer, BatchFormer(most, deadline_s))  # the thread's alone
         self._backlog = int(backlog_s * FRAME.rate_hz)
         self._on_result = on_result
         self._clock = clock
-        self._changed = threading.Condition()
         self._inboxes: dict[str, _Inbox] = {}
         self._forgotten: set[str] = set()  # their streams are still to be closed
         self._results: list[DecodeResult] = []  # bounded by RESULTS_LIMIT, and one partial a source
-        self._thread: threading.Thread | None = None
-        self._closed = False
         self._busy_since: float | None = None
         self._decoded = self._coalesced = self._failed = 0
         self._decode_s = self._audio_s = 0.0
-
-    def start(self) -> None:
-        """Begin to decode. Once."""
-        if self._thread is not None:
-            raise RuntimeError("this stream queue was started before")
-        self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the thread after the step under way; what waits is dropped. Idempotent."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def __enter__(self) -> StreamQueue:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- the owner's side -----------------------------------------------------------------------------
 
@@ -133,11 +106,6 @@ class StreamQueue:
             results, self._results = self._results, []
             self._changed.notify_all()
         return results
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait for a result; False when none came in time."""
-        with self._changed:
-            return self._changed.wait_for(lambda: bool(self._results), timeout_s)
 
     def forget_source(self, source: str) -> None:
         """A source is gone, and so is what it has open and what of it waits."""
