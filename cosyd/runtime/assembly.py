@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from cosyd.asr.recognition import open_recogniser
+from cosyd.asr.streaming.model import OpenEngine
 from cosyd.asr.text.scribe import make_scribe
 from cosyd.config.paths import Paths
 from cosyd.config.schema import Config
-from cosyd.engine.streams import StreamEngines
 from cosyd.gpu.factory import open_front_end
 from cosyd.models.store import ModelStore
 from cosyd.publish.messages import DAEMON
@@ -43,12 +44,19 @@ def open_recognition(
 ) -> Iterator[tuple[Pipeline, dict[str, Backend]]]:
     """A warm pipeline without sources, and what its stages run on. Raises ModelError, GpuError."""
     paths = Paths.resolve(config.paths)
-    store, cache = ModelStore(paths.models), paths.cache / KERNELS
+    store, kernels = ModelStore(paths.models), paths.cache / KERNELS
     streams = config.frontend.max_streams
-    engines = StreamEngines(config.gpu, paths.cache, streams, config.asr.threads)
+
+    @cache
+    def engines() -> OpenEngine:
+        """Loaded for a streaming model only: others would pay for it at every start."""
+        from cosyd.engine.streams import StreamEngines
+
+        return StreamEngines(config.gpu, paths.cache, streams, config.asr.threads)
+
     with (
-        open_front_end(config.frontend, config.gpu, store, cache, _Passing(emit)) as front_end,
-        open_recogniser(config.asr, store, streams, engines) as recognition,
+        open_front_end(config.frontend, config.gpu, store, kernels, _Passing(emit)) as front_end,
+        open_recogniser(config.asr, store, streams, lambda file: engines()(file)) as recognition,
     ):
         queue, limit_s = recognition.queue, recognition.limit_s
         out = with_writing(emit, make_scribe(config.text))
