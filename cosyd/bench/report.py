@@ -58,6 +58,15 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
+@dataclass(frozen=True)
+class Chart:
+    """A picture beside the page, ``NAME-FILE.svg``; the page shows it with its title."""
+
+    file: str
+    title: str
+    svg: str
+
+
 @dataclass
 class Report:
     """What one benchmark found. ``method``: how it was measured, in a few sentences."""
@@ -68,6 +77,7 @@ class Report:
     quick: bool = False
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
     load_before: float = field(default_factory=lambda: round(os.getloadavg()[0], 2))
 
     def add(self, name: str, value: float, unit: str, **details: Any) -> None:
@@ -75,6 +85,9 @@ class Report:
 
     def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         self.tables.append(Table(title, tuple(head), tuple(tuple(row) for row in rows)))
+
+    def chart(self, file: str, title: str, svg: str) -> None:
+        self.charts.append(Chart(f"{self.name}-{file}.svg", title, svg))
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -85,6 +98,7 @@ class Report:
             "environment": environment() | {"load_before": self.load_before},
             "figures": [asdict(f) | {"met": f.met, "bound": f.bound} for f in self.figures],
             "tables": [asdict(table) for table in self.tables],
+            "charts": [asdict(chart) for chart in self.charts],
         }
 
 
@@ -142,8 +156,12 @@ def _version(distribution: str) -> str:
 
 
 def save(result: dict[str, Any], folder: Path = FOLDER) -> tuple[Path, Path]:
-    """Write ``NAME.json`` and ``NAME.md``; their paths."""
+    """Write ``NAME.json``, ``NAME.md`` and the charts; the paths of the first two."""
     folder.mkdir(parents=True, exist_ok=True)
+    for chart in result.get("charts", ()):
+        (folder / chart["file"]).write_text(chart["svg"])
+    charts = [{"file": chart["file"], "title": chart["title"]} for chart in result.get("charts", ())]
+    result = result | {"charts": charts}
     as_json, as_markdown = folder / f"{result['name']}.json", folder / f"{result['name']}.md"
     as_json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     as_markdown.write_text(markdown(result))
@@ -155,6 +173,7 @@ def markdown(result: dict[str, Any]) -> str:
     parts = [f"# {result['title']}", _made_by(result), result["method"]]
     if result["figures"]:
         parts.append(_figures(result["figures"]))
+    parts += [f"![{chart['title']}]({chart['file']})" for chart in result.get("charts", ())]
     for table in result["tables"]:
         parts += [f"## {table['title']}", _rows(table["head"], table["rows"])]
     return "\n\n".join(parts) + "\n"

@@ -58,6 +58,16 @@ def test_page_says_what_was_missed_and_where_it_was_measured(tmp_path: Path) -> 
     assert markdown(json.loads(as_json.read_text())) == as_markdown.read_text() == page
 
 
+def test_a_chart_lies_beside_the_page_that_shows_it(tmp_path: Path) -> None:
+    report = Report("x", "Title", "Method.")
+    report.chart("lines", "Some lines", "<svg/>")
+    as_json, as_markdown = save(report.as_dict(), tmp_path)
+    assert "![Some lines](x-lines.svg)" in as_markdown.read_text()
+    assert (tmp_path / "x-lines.svg").read_text() == "<svg/>"
+    assert markdown(json.loads(as_json.read_text())) == as_markdown.read_text()
+    assert "<svg" not in as_json.read_text()
+
+
 def clip(seconds: float, level: float) -> Clip:
     return Clip("set", "f", "words", np.full(round(seconds * FRAME.rate_hz), level, np.float32))
 
