@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from cosyd.asr.decode import Decode, DecodeResult
 from cosyd.asr.decode_queue import DecodeQueue, DecodeStatistics
 from cosyd.asr.hotwords import Hotword, Rejected
-from cosyd.asr.listener import Action, Listener
+from cosyd.asr.listener import Listener
+from cosyd.asr.listening import Action
 from cosyd.asr.recognizers import Store, load_recognizer, open_streaming, streaming_folder
 from cosyd.asr.streaming.listener import StreamingListener
 from cosyd.asr.streaming.model import OpenEngine

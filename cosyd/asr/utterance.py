@@ -100,9 +100,14 @@ class Utterance:
     def progress(self) -> Progress:
         return Progress(self.quiet, self.speech, len(self.blocks), self.stale)
 
+    @property
+    def first_sample(self) -> int:
+        """Of the audio; of an utterance that has just been cut off the one before there is none yet."""
+        return self.blocks[0].sample if self.blocks else self.start_sample
+
     def sample_at(self, position: int) -> int:
         """Source clock at a position, which may be the end."""
-        return self.blocks[position - 1].end if position else self.blocks[0].sample
+        return self.blocks[position - 1].end if position else self.first_sample
 
     @property
     def end_sample(self) -> int:

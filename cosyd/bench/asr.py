@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from cosyd.asr.decode import Decode
 from cosyd.asr.decode_queue import DecodeQueue
-from cosyd.asr.listener import Action, Listener
+from cosyd.asr.listener import Listener
+from cosyd.asr.listening import Action
 from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
 from cosyd.asr.recognizers import load_recognizer
 from cosyd.bench.report import Report, percentiles

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cosyd.asr.decode import Decode
-from cosyd.asr.listener import Action, Listener
+from cosyd.asr.listener import Listener
+from cosyd.asr.listening import Action
 from cosyd.asr.recognition import RecognitionQueue, SourceListener
 from cosyd.config.schema import AsrConfig, Config, SourceConfig
 from cosyd.frontend.contract import StreamFrontEnd
