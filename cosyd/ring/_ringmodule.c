@@ -348,15 +348,15 @@ static void reader_dealloc(PyObject *object) {
 
 static PyObject *attach(PyObject *module, PyObject *args) {
     PyObject *path;
-    unsigned long long position;
-    if (!PyArg_ParseTuple(args, "O&K", PyUnicode_FSConverter, &path, &position)) return NULL;
+    unsigned long long position, leap = 0;
+    if (!PyArg_ParseTuple(args, "O&K|K", PyUnicode_FSConverter, &path, &position, &leap)) return NULL;
     State *state = PyModule_GetState(module);
     Reader *self = allocate(state->reader);
     if (self == NULL) {
         Py_DECREF(path);
         return NULL;
     }
-    enum ring_status status = ring_reader_attach(&self->core, PyBytes_AsString(path), position);
+    enum ring_status status = ring_reader_attach(&self->core, PyBytes_AsString(path), position, leap);
     int error = status == RING_SYSTEM ? errno : 0;
     Py_DECREF(path);
     if (status == RING_OK) return (PyObject *)self;

@@ -40,11 +40,15 @@ class RingReader:
         self._shape = (-1, *frame_shape(self.spec))
 
     @classmethod
-    def attach(cls, path: str | Path, *, position: int | None = None) -> RingReader:
+    def attach(cls, path: str | Path, *, position: int | None = None, leap: int = 0) -> RingReader:
         """Attaches at ``position`` of the source clock; None: at the live edge.
 
         A position older than what is kept moves to the oldest frame, and the frames between count as
         lost. A position that lies ahead of the writer moves to the live edge.
+
+        ``leap``: the oldest frame is the next to be overwritten, so a reader that fell behind and goes on
+        there falls behind again at once. While there is a writer, this one gives up so many frames more (half
+        the ring at most), which count as lost, too.
 
         Raises RingNotFound, RingFormatError (not a ring, another version), or RingError.
         """
@@ -52,7 +56,7 @@ class RingReader:
         if position is not None and position < 0:
             raise RingError(f"ring {path}: no position {position}; the source clock begins at 0")
         try:
-            core = _ring.attach(path, _LIVE_EDGE if position is None else position)
+            core = _ring.attach(path, _LIVE_EDGE if position is None else position, leap)
         except CORE_ERRORS as error:
             raise translate(path, error) from error
         return cls(core, path)

@@ -101,8 +101,8 @@ class ReferenceRing:
     def close(self) -> None:
         self.state = WriterState.CLOSED
 
-    def attach(self, *, position: int | None = None) -> ReferenceReader:
-        reader = ReferenceReader(self, self.write_index if position is None else position)
+    def attach(self, *, position: int | None = None, leap: int = 0) -> ReferenceReader:
+        reader = ReferenceReader(self, self.write_index if position is None else position, leap)
         self.readers.append(reader)
         return reader
 
@@ -132,8 +132,9 @@ class ReferenceRing:
 class ReferenceReader:
     """One reader; see :class:`cosyd.ring.RingReader`."""
 
-    def __init__(self, ring: ReferenceRing, position: int) -> None:
+    def __init__(self, ring: ReferenceRing, position: int, leap: int) -> None:
         self._ring = ring
+        self._leap = min(leap, ring.capacity // 2)
         self.position = min(position, ring.write_index)
         self.lost_frames = 0
         self.in_use = self.position  # what the ring shows of this reader,
@@ -174,7 +175,10 @@ class ReferenceReader:
     def _settle(self) -> None:
         """Passes over, one by one, the frames that cannot be read."""
         ring = self._ring
-        readable = max(ring.overwritten_before(), ring.forgotten_before())
+        overwritten = ring.overwritten_before()
+        if ring.begin < overwritten and self.position < overwritten and ring.state is WriterState.LIVE:
+            overwritten += self._leap
+        readable = max(overwritten, ring.forgotten_before())
         while self.position < ring.write_index:
             known = self.position >= self._untold_before
             gap = known and ring.frame(self.position) is None

@@ -148,6 +148,7 @@ struct ring_reader {
     struct ring_map map;
     unsigned slot;
     ring_u32 closing;
+    uint64_t leap;       /* how far past the oldest frame it goes on after it was lapped */
     uint64_t position;   /* next frame to read */
     uint64_t gap_total;  /* frames of all gaps before `position` */
     uint64_t lost;       /* frames of audio that were never had, in all */
@@ -201,7 +202,8 @@ int ring_portaudio_callback(const void *input, void *output, unsigned long frame
 
 #define RING_LIVE_EDGE UINT64_MAX
 
-enum ring_status ring_reader_attach(struct ring_reader *self, const char *path, uint64_t position);
+/* `leap`: frames that a reader which was lapped gives up beside those overwritten; at most half the ring. */
+enum ring_status ring_reader_attach(struct ring_reader *self, const char *path, uint64_t position, uint64_t leap);
 /* The next run of at most `most` frames without a gap; it moves `position` on. */
 struct ring_block ring_reader_read(struct ring_reader *self, uint64_t most);
 /* Is the block still as it was read? If not, its frames count as lost, once. */

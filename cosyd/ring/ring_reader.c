@@ -14,6 +14,9 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static uint64_t relaxed(const ring_u64 *word) { return atomic_load_explicit(word, memory_order_relaxed); }
 static uint64_t acquire(const ring_u64 *word) { return atomic_load_explicit(word, memory_order_acquire); }
+static uint32_t state_of(const struct ring_header *header) {
+    return atomic_load_explicit(&header->state, memory_order_acquire);
+}
 
 /* --- what the ring looks like at one moment ---------------------------------------------------------- */
 
@@ -22,9 +25,10 @@ struct gap {
 };
 
 struct view {
-    uint64_t write;   /* frames before it are complete */
-    uint64_t floor;   /* frames before it are overwritten, spoilt, or older than the gap table knows */
-    uint64_t horizon; /* gaps that end here or earlier are forgotten, all but their total */
+    uint64_t write;       /* frames before it are complete */
+    uint64_t overwritten; /* frames before it are; 0: none that could ever be read */
+    uint64_t floor;       /* frames before it are overwritten, spoilt, or older than the gap table knows */
+    uint64_t horizon;     /* gaps that end here or earlier are forgotten, all but their total */
     unsigned count;
     struct gap gaps[VISIBLE];
 };
@@ -46,11 +50,16 @@ static bool copy_gaps(struct ring_header *header, struct view *view) {
     return count <= VISIBLE || count - VISIBLE <= first;
 }
 
+/* Frames before it are overwritten, or will be in a moment. */
+static uint64_t overwritten(const struct ring_map *map) {
+    uint64_t reserve = acquire(&map->header->reserve);
+    return reserve > map->capacity ? reserve - map->capacity : 0;
+}
+
 /* First frame that the data region still holds. `reserve` first: an adopting writer moves it back, after `begin`. */
 static uint64_t oldest(const struct ring_map *map) {
-    uint64_t reserve = acquire(&map->header->reserve);
-    uint64_t begin = relaxed(&map->header->begin);
-    return reserve > map->capacity ? larger(begin, reserve - map->capacity) : begin;
+    uint64_t before = overwritten(map);
+    return larger(before, relaxed(&map->header->begin));
 }
 
 /*
@@ -61,7 +70,9 @@ static void look(const struct ring_map *map, struct view *view) {
     do {
         view->write = acquire(&map->header->write);
     } while (!copy_gaps(map->header, view) || view->horizon > view->write);
-    view->floor = larger(oldest(map), view->horizon);
+    uint64_t before = overwritten(map), begin = relaxed(&map->header->begin);
+    view->overwritten = before > begin ? before : 0;
+    view->floor = larger(larger(before, begin), view->horizon);
 }
 
 /* Frames of all gaps before frame `at`; `at` must not lie before the horizon. */
@@ -98,11 +109,22 @@ static void lose(struct ring_reader *self, uint64_t frames) {
     self->next_lost += frames;
 }
 
+/*
+ * Where reading can go on. The oldest frame is the next to be overwritten: who has been lapped and went on
+ * there would be lapped again before it has read a block, as long as somebody writes.
+ */
+static uint64_t readable(const struct ring_reader *self, const struct view *view) {
+    bool lapped = self->position < view->overwritten;
+    bool written = state_of(self->map.header) == RING_OPEN;
+    uint64_t first = lapped && written ? larger(view->floor, view->overwritten + self->leap) : view->floor;
+    return larger(self->position, smaller(first, view->write));
+}
+
 /* Moves on over what cannot be read, and books it: frames of gaps never existed, all others are lost. */
 static void settle(struct ring_reader *self, struct view *view) {
     look(&self->map, view);
     uint64_t from = self->position;
-    uint64_t to = past_gap(view, larger(from, smaller(view->floor, view->write)));
+    uint64_t to = past_gap(view, readable(self, view));
     if (to != from) {
         uint64_t gap_total = gap_frames_before(view, to);
         uint64_t gap = gap_total - self->gap_total;
@@ -142,7 +164,7 @@ bool ring_reader_intact(struct ring_reader *self, uint64_t index, uint64_t frame
 enum ring_life ring_reader_life(const struct ring_reader *self) {
     const struct ring_map *map = &self->map;
     struct ring_header *header = map->header;
-    uint32_t state = atomic_load_explicit(&header->state, memory_order_acquire);
+    uint32_t state = state_of(header);
     bool gone = !ring_path_is(map->path, map->device, map->inode);
     if (state == RING_REPLACED || (gone && access(map->path, F_OK) == 0)) return RING_LIFE_REPLACED;
     if (state == RING_CLOSED) return RING_LIFE_CLOSED;
@@ -167,7 +189,7 @@ enum ring_status ring_reader_wait(struct ring_reader *self, int64_t deadline_ns,
     for (;;) {
         uint32_t seen = atomic_load_explicit(&header->wake, memory_order_seq_cst);
         settle(self, &view);
-        uint32_t state = atomic_load_explicit(&header->state, memory_order_acquire);
+        uint32_t state = state_of(header);
         *ready = self->position < view.write || state != RING_OPEN;
         if (*ready || atomic_load(&self->closing)) return RING_OK;
         int64_t begun = ring_now_ns();
@@ -215,7 +237,7 @@ static void take_position(struct ring_reader *self, uint64_t position) {
     settle(self, &view);
 }
 
-enum ring_status ring_reader_attach(struct ring_reader *self, const char *path, uint64_t position) {
+enum ring_status ring_reader_attach(struct ring_reader *self, const char *path, uint64_t position, uint64_t leap) {
     memset(self, 0, sizeof *self);
     if (strlen(path) >= sizeof self->map.path) return RING_NOT_FOUND;
     strcpy(self->map.path, path);
@@ -230,6 +252,7 @@ enum ring_status ring_reader_attach(struct ring_reader *self, const char *path, 
         ring_unmap(&self->map);
         return RING_NO_SLOT;
     }
+    self->leap = smaller(leap, self->map.capacity / 2);
     take_position(self, position);
     return RING_OK;
 }

@@ -80,10 +80,10 @@ static void share_mapping(struct ring_reader *reader) {
     reader->map = hammered.map;
 }
 
-static struct tally read_all(uint64_t most, long pause) {
+static struct tally read_all(uint64_t most, long pause, uint64_t leap) {
     struct ring_reader reader;
     struct tally tally = {0};
-    CHECK(ring_reader_attach(&reader, path, 0) == RING_OK);
+    CHECK(ring_reader_attach(&reader, path, 0, leap) == RING_OK);
     share_mapping(&reader);
     for (;;) {
         bool ready;
@@ -103,12 +103,12 @@ static struct tally read_all(uint64_t most, long pause) {
 }
 
 static void *quick(void *out) {
-    *(struct tally *)out = read_all(4800, 0);
+    *(struct tally *)out = read_all(4800, 0, 0);
     return NULL;
 }
 
 static void *slow(void *out) {
-    *(struct tally *)out = read_all(1000, 2000000);
+    *(struct tally *)out = read_all(1000, 2000000, 3000);
     return NULL;
 }
 
@@ -117,7 +117,7 @@ static void *visitor(void *out) {
     while (!atomic_load(&finished)) {
         struct ring_reader reader;
         bool ready;
-        CHECK(ring_reader_attach(&reader, path, RING_LIVE_EDGE) == RING_OK);
+        CHECK(ring_reader_attach(&reader, path, RING_LIVE_EDGE, 0) == RING_OK);
         CHECK(ring_reader_wait(&reader, ring_now_ns() + SECOND / 100, &ready) == RING_OK);
         struct ring_point point = ring_clock_read(&reader.map);
         CHECK(point.ns == (int64_t)point.sample * 7); /* both halves of the mapping are of one write */
@@ -274,13 +274,13 @@ static void death_in_write(void) {
     write_some(&writer, capacity + 100);
     atomic_store(&writer.map.header->reserve, capacity + 100 + 50);
     memset(writer.map.data + 100 * writer.map.frame_bytes, 0xee, 50 * writer.map.frame_bytes);
-    CHECK(ring_reader_attach(&reader, path, 100) == RING_OK);
+    CHECK(ring_reader_attach(&reader, path, 100, 0) == RING_OK);
     CHECK(reader.lost == 50 && reader.position == 150);
     die(&writer);
     CHECK(ring_writer_open(&writer, path, &SPEC, 1, 0) == RING_OK);
     CHECK(writer.adopted && atomic_load(&writer.map.header->epoch) == 2);
     leave(&reader);
-    CHECK(ring_reader_attach(&reader, path, 0) == RING_OK);
+    CHECK(ring_reader_attach(&reader, path, 0, 0) == RING_OK);
     CHECK(reader.lost == 150);
     write_some(&writer, 10); /* overwrites nothing that was not spoilt before */
     struct tally tally = drain(&reader);
@@ -296,7 +296,7 @@ static void death_in_huge_write(void) {
     struct ring_reader reader;
     CHECK(ring_writer_open(&writer, path, &SPEC, 1, 5) == RING_OK);
     write_some(&writer, 100);
-    CHECK(ring_reader_attach(&reader, path, 5) == RING_OK);
+    CHECK(ring_reader_attach(&reader, path, 5, 0) == RING_OK);
     atomic_store(&writer.map.header->reserve, 105 + 3 * writer.map.capacity);
     die(&writer);
     CHECK(ring_writer_open(&writer, path, &SPEC, 1, 0) == RING_OK);
@@ -317,7 +317,7 @@ static void death_in_skip(void) {
     CHECK(ring_writer_skip(&writer, 30) == RING_OK);
     atomic_store(&writer.map.header->write, 100);
     atomic_store(&writer.map.header->reserve, 100);
-    CHECK(ring_reader_attach(&reader, path, 0) == RING_OK);
+    CHECK(ring_reader_attach(&reader, path, 0, 0) == RING_OK);
     CHECK(drain(&reader).received == 100);
     die(&writer);
     CHECK(ring_writer_open(&writer, path, &SPEC, 1, 0) == RING_OK);
@@ -334,7 +334,7 @@ static void death_in_tables(void) {
     struct ring_writer writer;
     struct ring_reader reader;
     CHECK(ring_writer_open(&writer, path, &SPEC, 1, 0) == RING_OK);
-    CHECK(ring_reader_attach(&reader, path, 0) == RING_OK);
+    CHECK(ring_reader_attach(&reader, path, 0, 0) == RING_OK);
     for (int i = 0; i < 200; i++) {
         write_some(&writer, 1);
         CHECK(ring_writer_skip(&writer, 2) == RING_OK);

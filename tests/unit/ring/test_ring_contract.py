@@ -157,6 +157,40 @@ def test_lapped_reader_goes_on_with_the_oldest_frame(ring_path: Path) -> None:
         assert block.index == block.lost == reader.lost_frames == 2 * writer.capacity - 3
 
 
+def test_lapped_reader_that_leaps_has_time_before_it_is_lapped_again(ring_path: Path) -> None:
+    with RingWriter.open(ring_path, MONO, 0.1) as writer, RingReader.attach(ring_path, leap=500) as reader:
+        writer.write(ramp(0, writer.capacity + 300))
+        first = reader.read(100)
+        assert first is not None
+        assert (first.index, first.lost) == (800, 800)
+        writer.write(ramp(0, 500))
+        second = reader.read(100)
+        assert second is not None
+        assert (second.index, second.lost) == (900, 0)
+        assert np.array_equal(second.frames, ramp(900, 100))
+        assert reader.intact(second)
+        assert reader.lost_frames == 800
+
+
+def test_reader_that_leaps_is_given_all_that_is_left_when_the_writer_has_ended(ring_path: Path) -> None:
+    with RingWriter.open(ring_path, MONO, 0.1) as writer, RingReader.attach(ring_path, leap=500) as reader:
+        writer.write(ramp(0, writer.capacity + 300))
+        writer.close()
+        block = reader.read(2 * writer.capacity)
+        assert block is not None
+        assert (block.index, block.lost, len(block.frames)) == (300, 300, writer.capacity)
+
+
+def test_leap_is_at_most_half_the_ring_and_none_where_nothing_was_overwritten(ring_path: Path) -> None:
+    with RingWriter.open(ring_path, MONO, 0.1, start_index=9_000) as writer:
+        writer.write(ramp(0, writer.capacity))
+        with RingReader.attach(ring_path, position=0, leap=10**9) as reader:
+            assert (reader.position, reader.lost_frames) == (9_000, 9_000)
+            writer.write(ramp(0, 1))
+            assert reader.wait(0)
+            assert reader.position == 9_001 + writer.capacity // 2
+
+
 def test_write_longer_than_the_ring_keeps_its_end(ring_path: Path) -> None:
     with RingWriter.open(ring_path, MONO, 0.1) as writer, RingReader.attach(ring_path) as reader:
         frames = 3 * writer.capacity + 17

@@ -91,11 +91,12 @@ class RingMachine(RuleBasedStateMachine):
         self.model.count_overrun(frames)
 
     @precondition(lambda self: len(self.attached) < MOST_READERS)
-    @rule(target=readers, back=st.one_of(st.none(), st.integers(-50, 10_000)))
-    def attach(self, back: int | None) -> Pair:
+    @rule(target=readers, back=st.one_of(st.none(), st.integers(-50, 10_000)), leap=AMOUNTS)
+    def attach(self, back: int | None, leap: int) -> Pair:
         """At the live edge, before it (perhaps older than what is kept), or ahead of it."""
         position = None if back is None else max(0, self.real.write_index - back)
-        pair = RingReader.attach(self.path, position=position), self.model.attach(position=position)
+        real = RingReader.attach(self.path, position=position, leap=leap)
+        pair = real, self.model.attach(position=position, leap=leap)
         self.attached.append(pair)
         self.same(pair)
         return pair
@@ -146,6 +147,7 @@ class RingMachine(RuleBasedStateMachine):
         for pair in self.attached:
             assert pair[0].writer is WriterState.CLOSED
             assert pair[0].wait(0) and pair[1].wait()
+            self.same(pair)
         self.real = RingWriter.open(self.path, self.spec, 1 / self.spec.rate_hz, start_index=7)
         self.model.reopen()
         assert self.real.adopted
