@@ -137,7 +137,7 @@ class Pipeline:
         self._finished = True
         if self._writer is not None:
             self._writer.close(unlink=False)
-            while not self._collector.drained:
+            while not self._collector.drained and self._turning is not None:  # None: closed meanwhile
                 yield from self._taken()
                 turning.turn(TURN_S)
         yield from self._taken()
@@ -145,8 +145,12 @@ class Pipeline:
     def close(self) -> None:
         """Give everything back; what was not finished is dropped. Idempotent."""
         self._finished = True
-        self._turning = None
-        self._stack.close()
+        turning, self._turning = self._turning, None
+        try:
+            if turning is not None:
+                turning.discard()
+        finally:
+            self._stack.close()
 
     def _open_turning(self) -> Turning:
         if self._turning is None:

@@ -144,6 +144,13 @@ class Pipeline:
                 self._detach(feed)
             self._feeds.clear()
 
+    def discard(self) -> None:
+        """Let go of all sources; what is open, unread or waits for its result is dropped."""
+        for feed in self._feeds.values():
+            self._queue.forget_source(feed.name)
+            self._detach(feed)
+        self._feeds.clear()
+
     def _read_to_end(self, feed: Feed, deadline: float) -> None:
         """Recognise what its device delivered before it was closed, as far as there is time."""
         while feed.attached and time.monotonic() < deadline and (block := feed.read(READ_S)) is not None:

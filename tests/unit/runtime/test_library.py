@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline_fakes import running, silence, tone
+from pipeline_fakes import LoudnessRecognizer, running, silence, tone
 
 import cosyd
 from cosyd import AsyncPipeline, Pipeline
@@ -115,9 +115,38 @@ def test_use_out_of_order_is_refused():
     pipeline.close()
 
 
-def test_what_is_not_finished_is_dropped():
+@pytest.fixture
+def asked(monkeypatch):
+    """All that the recogniser was asked for."""
+    requests = []
+    transcribe = LoudnessRecognizer.transcribe
+
+    def noting(self, batch):
+        requests.extend(batch)
+        return transcribe(self, batch)
+
+    monkeypatch.setattr(LoudnessRecognizer, "transcribe", noting)
+    return requests
+
+
+def test_what_is_not_finished_is_dropped(asked):
+    """Nobody speaks his last word yet, so that nothing but ``finish`` makes it a final."""
+    with Pipeline(Config()) as pipeline:
+        pipeline.push(tone(1.0, RATE_HZ))
+    assert all(request.quick for request in asked)
+    with Pipeline(Config()) as pipeline:
+        pipeline.push(tone(1.0, RATE_HZ))
+        assert len(finals(pipeline.finish())) == 1
+    assert [request.quick for request in asked].count(False) == 1
+
+
+def test_a_stream_that_is_closed_while_it_ends_has_nothing_more_to_say():
     with Pipeline(Config()) as pipeline:
         pipeline.push(SPEECH)
+        rest = pipeline.finish()
+        next(rest)
+    assert len(finals(rest)) <= 2
+    assert list(rest) == []
 
 
 def test_faults_of_a_dictionary_come_all_at_once():
