@@ -6,46 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from front_end_fakes import HalvingDenoiser, LoudnessVad, drain, feed
+from front_end_fakes import rows as blocks_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosyd.config.schema import FrontendConfig
 from cosyd.errors import CosydError, ModelMissing, UnsupportedFormat
 from cosyd.frontend.factory import make_front_end, models_needed
-from cosyd.frontend.filters import Delay
 from cosyd.frontend.front_end import PENDING_BLOCKS, FrontBatch, FrontEnd, needs_denoiser
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
-from cosyd.types import Backend
 
 MONO_16K = AudioSpec(16_000, 1, SampleFormat.F32)
-
-
-class LoudnessVad:
-    """Not a VAD: a running mean of the power, so that its state matters."""
-
-    backend = Backend("fake", "for tests")
-    delay = 0
-
-    def __init__(self, slots: int) -> None:
-        self._mean = np.zeros(slots, np.float32)
-
-    def reset(self, slots: np.ndarray) -> None:
-        self._mean[slots] = 0
-
-    def process(self, slots: np.ndarray, x: np.ndarray) -> np.ndarray:
-        self._mean[slots] = 0.5 * self._mean[slots] + 0.5 * np.sqrt(np.mean(x * x, axis=1))
-        return self._mean[slots].copy()
-
-
-class HalvingDenoiser(Delay):
-    """Halves the signal, as late as the real one does."""
-
-    def __init__(self, slots: int) -> None:
-        super().__init__(slots, 384)
-
-    def process(self, slots: np.ndarray, x: np.ndarray) -> np.ndarray:
-        return 0.5 * super().process(slots, x)
 
 
 def front_end(slots: int = 3, **config: object) -> FrontEnd:
@@ -54,31 +27,10 @@ def front_end(slots: int = 3, **config: object) -> FrontEnd:
     return FrontEnd(frontend, LoudnessVad(slots), denoiser, slots)
 
 
-def drain(front: FrontEnd) -> list[FrontBatch]:
-    return list(iter(front.step, None))
-
-
-def feed(
-    front: FrontEnd, slot: int, x: np.ndarray, cuts: list[int] | None = None, at: int = 0
-) -> list[FrontBatch]:
-    """Push everything, cut at ``cuts``, stepping between; then flush."""
-    out: list[FrontBatch] = []
-    for piece in np.split(x, cuts or []):
-        while len(piece):
-            taken = front.push(slot, piece, at)
-            piece, at = piece[taken:], at + taken
-            out += drain(front)
-    front.flush(slot)
-    return out + drain(front)
-
-
 def rows(batches: list[FrontBatch], slot: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(samples, audio, probabilities) of one slot."""
-    picked = [
-        (b.samples[i], b.asr[i], b.vad_prob[i]) for b in batches for i in np.flatnonzero(b.slots == slot)
-    ]
-    samples, audio, probability = zip(*picked, strict=True)
-    return np.array(samples), np.concatenate(audio), np.array(probability)
+    """(samples of the blocks, audio without a break, probabilities) of one slot."""
+    samples, audio, probability = blocks_of(batches, slot)
+    return samples, audio.reshape(-1), probability
 
 
 # --- signals and clock ---------------------------------------------------------------------------------

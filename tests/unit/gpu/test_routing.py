@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gpu_fakes import cpu_front, drain, feed, gpu_front, rows
+from front_end_fakes import drain, feed, rows
+from gpu_fakes import cpu_front, gpu_front
 
 from cosyd.config.schema import FrontendConfig
 from cosyd.errors import CosydError, GpuError
