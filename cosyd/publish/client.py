@@ -19,10 +19,11 @@ import logging
 import math
 import os
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import zmq
 import zmq.asyncio
@@ -46,6 +47,9 @@ _Page = tuple[
 ]  # of a replay: events, since of the next page, whether there is one
 
 
+Socket = TypeVar("Socket", bound="zmq.Socket[Any]")
+
+
 def default_endpoints() -> tuple[str, str]:
     """Where a daemon with the default configuration publishes and takes commands: the system's for root,
     else the user's own when there is one, else the system's."""
@@ -59,8 +63,8 @@ def default_endpoints() -> tuple[str, str]:
     return events_endpoint(config, paths), control_endpoint(config, paths)
 
 
-class _Session:
-    """What both clients share: the sockets' settings, what is ready to hand on, what is being replayed."""
+class _Session(ABC, Generic[Socket]):
+    """What both clients share: the sockets, what is ready to hand on, what is being replayed."""
 
     def __init__(
         self,
@@ -98,6 +102,12 @@ class _Session:
         self._ordering = Ordering(self._topics, since)
         self._ready: deque[AnyMessage] = deque()  # at most a page of a replay and one message
         self._failing_since: float | None = None
+        self._socket: Socket | None = None
+        self._context: zmq.Context[Socket] | None = None
+
+    @abstractmethod
+    def _new_context(self) -> zmq.Context[Socket]:
+        """Its sockets are of this client's kind."""
 
     @property
     def lost(self) -> int:
@@ -114,6 +124,26 @@ class _Session:
         if settled is None or not self._ready:
             return settled
         return min(settled, self._ready[0].seq - 1)
+
+    def _opened(self) -> Socket:
+        """The socket, connected when it is first needed."""
+        if self._socket is None:
+            self._context = self._new_context()
+            socket = self._context.socket(zmq.SUB)
+            self._connect(socket)
+            self._socket = socket
+        return self._socket
+
+    def _shut(self) -> None:
+        """Close the sockets. Idempotent."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._context is not None:
+            self._context.term()
+            self._context = None
+        if self._control is not None:
+            self._control.close()
 
     def _connect(self, socket: zmq.Socket[Any]) -> None:
         socket.linger = 0
@@ -195,15 +225,12 @@ def _known(events: list[object]) -> Iterator[AnyMessage]:
             log.debug("ignored a replayed event: %s", error)
 
 
-class Client(_Session):
+class Client(_Session["zmq.Socket[bytes]"]):
     """Iterates over messages; a context manager. For one thread.
 
     Raises ControlError when events were missed and the daemon does not hand them out for ``patience_s``;
     iterating again goes on without them.
     """
-
-    _socket: zmq.Socket[bytes] | None = None
-    _context: zmq.Context[zmq.Socket[bytes]] | None = None
 
     def __enter__(self) -> Client:
         return self
@@ -213,14 +240,7 @@ class Client(_Session):
 
     def close(self) -> None:
         """Idempotent. What was not read is dropped; ``settled`` says where to go on."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-        if self._context is not None:
-            self._context.term()
-            self._context = None
-        if self._control is not None:
-            self._control.close()
+        self._shut()
 
     def __iter__(self) -> Iterator[AnyMessage]:
         while (message := self.receive(self._timeout_s)) is not None:
@@ -244,20 +264,13 @@ class Client(_Session):
         left_s = deadline - time.monotonic()
         return bool(self._opened().poll(None if left_s == math.inf else max(0, round(left_s * 1000))))
 
-    def _opened(self) -> zmq.Socket[bytes]:
-        if self._socket is None:
-            self._context = zmq.Context()
-            socket = self._context.socket(zmq.SUB)
-            self._connect(socket)
-            self._socket = socket
-        return self._socket
+    def _new_context(self) -> zmq.Context[zmq.Socket[bytes]]:
+        return zmq.Context()
 
 
-class AsyncClient(_Session):
+class AsyncClient(_Session[zmq.asyncio.Socket]):
     """``Client`` for asyncio; replays are asked for in a thread of the loop's executor."""
 
-    _socket: zmq.asyncio.Socket | None = None
-    _context: zmq.asyncio.Context | None = None
     _receiving: asyncio.Task[None] | None = None  # goes on when a time limit strikes: nothing is lost
     _fetching: asyncio.Future[_Page | ControlError] | None = None
 
@@ -276,14 +289,7 @@ class AsyncClient(_Session):
         if self._fetching is not None:  # a thread cannot be cancelled; it ends within REPLAY_TIMEOUT_S
             await asyncio.wait({self._fetching})
             self._fetching = None
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-        if self._context is not None:
-            self._context.term()
-            self._context = None
-        if self._control is not None:
-            self._control.close()
+        self._shut()
 
     async def __aiter__(self) -> AsyncIterator[AnyMessage]:
         while (message := await self.receive(self._timeout_s)) is not None:
@@ -315,10 +321,5 @@ class AsyncClient(_Session):
         self._fetching = None
         return fetched
 
-    def _opened(self) -> zmq.asyncio.Socket:
-        if self._socket is None:
-            self._context = zmq.asyncio.Context()
-            socket = self._context.socket(zmq.SUB)
-            self._connect(socket)
-            self._socket = socket
-        return self._socket
+    def _new_context(self) -> zmq.asyncio.Context:
+        return zmq.asyncio.Context()
