@@ -66,14 +66,18 @@ def positions_of(array: ArrayConfig) -> tuple[Position, ...]:
 
 
 def channels_of(array: ArrayConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The channels of the microphones, and those that carry what is played."""
+    """The channels of the microphones, and those that carry what is played.
+
+    Of the device itself: where another source captures what is played, none.
+    """
     preset = PRESETS.get(array.geometry)
     own = preset.channels if preset else tuple(range(len(array.positions_m or ())))
     references = preset.references if preset else ()
-    return (
-        own if array.channels is None else array.channels,
-        references if array.reference_channels is None else array.reference_channels,
-    )
+    if array.reference_source is not None:
+        references = ()
+    elif array.reference_channels is not None:
+        references = array.reference_channels
+    return own if array.channels is None else array.channels, references
 
 
 def as_position(numbers: Sequence[float]) -> Position:

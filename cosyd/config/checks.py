@@ -27,6 +27,7 @@ def errors(config: Config) -> list[Finding]:
     found = [*_duplicate_names(config)]
     for index, source in enumerate(config.sources):
         found += _source(index, source)
+    found += _references(config)
     found += _vad(config)
     found += _endpoint(config)
     found += _addresses(config)
@@ -102,6 +103,27 @@ def _array(index: int, source: SourceConfig, array: ArrayConfig) -> Iterator[Fin
     names = [zone.name for zone in array.zones]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield finding(f"a second zone named {name!r}", "zones")
+
+
+def _references(config: Config) -> Iterator[Finding]:
+    """Sources that are the reference of another one's echo."""
+    named = {source.name: source for source in config.sources}
+    for index, source in enumerate(config.sources):
+        if source.array is None or (name := source.array.reference_source) is None:
+            continue
+        key: Key = ("sources", index, "array", "reference_source")
+        other = named.get(name)
+        if other is None or other is source:
+            others = ", ".join(n for n in named if n != source.name) or "there is none"
+            yield Finding((key,), f"{name!r} is no other source; others: {others}")
+            continue
+        if any(each.type == "file" and not each.realtime for each in (source, other)):
+            yield Finding((key,), "sources are joined by time; a file needs realtime: true for that")
+        if other.channels is not None:
+            for channel in source.array.reference_channels or ():
+                if not 0 <= channel < other.channels:
+                    what = f"{name!r} has no channel {channel}: they are 0 to {other.channels - 1}"
+                    yield Finding((("sources", index, "array", "reference_channels"), key), what)
 
 
 def _channel_map(index: int, source: SourceConfig) -> Iterator[Finding]:

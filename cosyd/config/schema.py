@@ -52,7 +52,15 @@ class ArrayConfig(Section):
         None, "Which channel (from 0) each microphone is; null is the geometry's own, or 0, 1, 2, ..."
     )
     reference_channels: tuple[int, ...] | None = live(
-        None, "Channels that carry what the device plays; null is the geometry's own, [] none."
+        None,
+        "Channels that carry what the device plays; null is the geometry's own, [] none. Of reference_source "
+        "where that is set; null is then the mean of all.",
+    )
+    reference_source: Name | None = live(
+        None, "Another source that captures what is played, as the monitor of a playback device; mute it."
+    )
+    reference_lead_ms: int = live(
+        20, "By how much the times of reference_source may be late; frames wait for so long.", ge=0, le=500
     )
     orientation_deg: float = live(
         0.0, "Where the device's +x points in the room; directions are given in the room.", ge=-360, le=360

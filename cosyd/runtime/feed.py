@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from cosyd.array.agc import GainControl
 from cosyd.array.record import VoiceRecord
 from cosyd.asr.recognition import SourceListener
-from cosyd.config.schema import FrontendConfig, SourceConfig
+from cosyd.config.schema import ArrayConfig, FrontendConfig, SourceConfig
 from cosyd.errors import RingNotFound
+from cosyd.frontend.pcm import Frames
 from cosyd.frontend.stage import Samples
 from cosyd.ring import Block, RingReader, WriterState
 from cosyd.runtime.channels import ChannelCheck
 from cosyd.runtime.debug_tap import DebugTap
 from cosyd.runtime.level import LevelMeter
 from cosyd.runtime.overload import Overload
+from cosyd.runtime.reference import Reference, needs_reference
 from cosyd.spec import FRAME, AudioSpec
-from cosyd.types import Checkpoint, EndReason, Level
+from cosyd.types import Checkpoint, EndReason, Health, Level
 
 log = logging.getLogger("cosyd.runtime")
 
@@ -35,10 +38,17 @@ class Feed:
 
     ``listen_from``: blocks before this sample only warm the front end up. ``interrupted``: the next block
     does not follow the one before. ``lost``: the device went away, and what it left is not used up yet.
+    ``ring_of``: the ring of another source.
     """
 
     def __init__(
-        self, source: SourceConfig, ring_path: Path, checkpoint: Checkpoint, muted: bool, level_ms: int
+        self,
+        source: SourceConfig,
+        ring_path: Path,
+        checkpoint: Checkpoint,
+        muted: bool,
+        level_ms: int,
+        ring_of: Callable[[str], Path | None] = lambda name: None,
     ) -> None:
         self.source = source
         self.checkpoint = checkpoint
@@ -56,9 +66,11 @@ class Feed:
         self.check: ChannelCheck | None = None  # of its channels, while attached
         self.level_meter = LevelMeter(level_ms)
         self.overload = Overload()
+        self.reference: Reference | None = None  # of its echo, where another source is that, while attached
+        self._ring_of = ring_of
         self._gain: GainControl | None = None
         self._tap: DebugTap | None = None
-        self._path = ring_path
+        self.ring_path = ring_path
         self._reader: RingReader | None = None
         self._next_look = 0.0
         self.read_at = 0.0  # when it last had audio
@@ -115,6 +127,9 @@ class Feed:
         self._block = self.spec.frames(FRAME.block_ms / 1000)
         if self.source.array is not None:
             self.voices = VoiceRecord(self.source.array.doa_ms, self.spec.rate_hz)
+        if (array := self.source.array) is not None and needs_reference(array):
+            name = array.reference_source or ""
+            self.reference = Reference(array, lambda: self._ring_of(name), self.spec.rate_hz)
         self.check = ChannelCheck(self.source, self.spec)
         self._next_state = 0.0
         return True
@@ -123,7 +138,7 @@ class Feed:
         """What is done to the recogniser's input, and kept of it. Once attached, and when that changes."""
         if self._tap is None:
             afar = self.source.type == "file" and not self.source.realtime  # nobody asks what was just now
-            self._tap = DebugTap(self._path, self.spec.rate_hz, 0 if afar else frontend.tap_s)
+            self._tap = DebugTap(self.ring_path, self.spec.rate_hz, 0 if afar else frontend.tap_s)
         wanted = (frontend.agc_level_db, frontend.agc_most_db) if frontend.agc else None
         if wanted != (self._gain.settings if self._gain else None):
             self._gain = GainControl(*wanted) if wanted else None
@@ -138,14 +153,14 @@ class Feed:
 
     def _open(self) -> RingReader:
         """At the checkpoint; a resumed utterance needs the front end warmed up with what came before it."""
-        with RingReader.attach(self._path) as reader:
+        with RingReader.attach(self.ring_path) as reader:
             spec = reader.spec
         wanted = self._wanted(spec)
         self.listen_from = 0
         if wanted is None or not self.checkpoint.opened:
-            return RingReader.attach(self._path, position=wanted)
+            return RingReader.attach(self.ring_path, position=wanted)
         self.listen_from = wanted
-        return RingReader.attach(self._path, position=max(0, wanted - spec.frames(WARM_UP_S)))
+        return RingReader.attach(self.ring_path, position=max(0, wanted - spec.frames(WARM_UP_S)))
 
     def _wanted(self, spec: AudioSpec) -> int | None:
         """The checkpoint in the ring's clock: the device may have come back at another rate."""
@@ -159,7 +174,9 @@ class Feed:
             self._reader.close()
         if self._tap:
             self._tap.close()
-        self._reader = self._tap = self._gain = None
+        if self.reference:
+            self.reference.close()
+        self._reader = self._tap = self._gain = self.reference = None
         self.listener = None
 
     @property
@@ -170,6 +187,13 @@ class Feed:
     @property
     def spec(self) -> AudioSpec:
         return self.reader.spec
+
+    @property
+    def heard(self) -> tuple[AudioSpec, ArrayConfig | None]:
+        """The shape of what ``frames`` gives, and the array that it is of."""
+        if self.reference is not None and self.source.array is not None:
+            return self.reference.widened(self.spec, self.source.array)
+        return self.spec, self.source.array
 
     @property
     def position(self) -> int:
@@ -216,7 +240,16 @@ class Feed:
     @property
     def ready(self) -> bool:
         """Whether reading is worth it: a whole block is there, or no more than there is will come."""
-        return self.behind >= self._enough or self.lost or not self.live
+        if self.lost or not self.live:
+            return True
+        return self.behind >= self._enough and self._reference_ready
+
+    @property
+    def _reference_ready(self) -> bool:
+        """Whether what was played during the next block has come, or has been waited for."""
+        if self.reference is None:
+            return True
+        return self.reference.ready(self.time_ns(self.position + min(self.behind, self._block)))
 
     @property
     def _enough(self) -> int:
@@ -240,11 +273,23 @@ class Feed:
         self.reader.wait(timeout_s)
 
     def read(self, most_s: float) -> Block | None:
-        block = self.reader.read(self.spec.frames(most_s))
+        block = self.reader.read(self._most(self.spec.frames(most_s)))
         if block is not None:
             self._frames_read += len(block.frames)
             self.read_at = time.monotonic()
         return block
+
+    def _most(self, frames: int) -> int:
+        """No more than there is a reference for; where that is less than a block, it is not waited for."""
+        if self.reference is None:
+            return frames
+        return min(frames, max(self._block, self.reference.covered(self.time_ns(self.position))))
+
+    def frames(self, block: Block) -> Frames:
+        """What the front end is given of a block: its frames, and the reference beside them."""
+        if self.reference is None:
+            return block.frames
+        return self.reference.beside(block.frames, self.time_ns(block.index))
 
     def intact(self, block: Block) -> bool:
         return self.reader.intact(block)
@@ -252,16 +297,26 @@ class Feed:
     def time_ns(self, sample: int) -> int:
         return self.reader.time_ns(sample) if self._reader else 0
 
-    def restart_check(self) -> None:
+    def restart(self) -> None:
         """The next frames do not follow those before."""
+        self.interrupted = False
         if self.check is not None:
             self.check.restart()
+        if self.reference is not None:
+            self.reference.restart()
 
     def changed_faults(self) -> tuple[str, ...] | None:
         """All that is wrong with the channels, one line each, where that has changed since it was asked."""
         if self.check is None or not self.check.take_change():
             return None
         return tuple(fault.message for fault in self.check.faults)
+
+    def news(self) -> Iterator[Health]:
+        """What is worth telling of its reading, and was not told yet."""
+        if self.paced and (overload := self.overload.check(self.behind_s)) is not None:
+            yield overload
+        if self.reference is not None and (reference := self.reference.news()) is not None:
+            yield reference
 
     def meter(self, block: Block) -> Level | None:
         """Feed the level meter, which reports every ``level_ms``, and what watches the channels."""

@@ -75,7 +75,12 @@ class Pipeline:
         """Read this source from its checkpoint on; its ring may not exist yet. Replaces one of that name."""
         if (old := self._feeds.get(source.name)) is not None:
             self._detach(old)
-        self._feeds[source.name] = Feed(source, ring_path, checkpoint, muted, self._config.publish.level_ms)
+        level_ms = self._config.publish.level_ms
+        self._feeds[source.name] = Feed(source, ring_path, checkpoint, muted, level_ms, self._ring_of)
+
+    def _ring_of(self, name: str) -> Path | None:
+        feed = self._feeds.get(name)
+        return feed.ring_path if feed else None
 
     def remove_source(self, name: str) -> None:
         """Publish what is open and forget the source."""
@@ -173,7 +178,7 @@ class Pipeline:
         self._collect()
         for feed in self._feeds.values():
             self._settle(feed)
-            if feed.paced and (news := feed.overload.check(feed.behind_s)) is not None:
+            for news in feed.news():
                 self._emit(Notice(feed.name, news))
         if not moved:
             self._wait(timeout_s)
@@ -211,9 +216,8 @@ class Pipeline:
     def _hear(self, feed: Feed, block: Block) -> None:
         if feed.interrupted:
             self._front_end.restart(feed.slot, block.index)
-            feed.interrupted = False
-            feed.restart_check()
-        self._front_end.push(feed.slot, block.frames, block.index)
+            feed.restart()
+        self._front_end.push(feed.slot, feed.frames(block), block.index)
         level = feed.meter(block)
         if not feed.intact(block):  # overwritten while it was copied; the next block tells how much is lost
             log.warning("%s: audio was overwritten while it was read; the recogniser is too slow", feed.name)
@@ -229,7 +233,8 @@ class Pipeline:
         if not feed.attach():
             return False
         source = feed.source
-        feed.slot = self._front_end.open(feed.spec, source.channel_map, source.mix, source.array)
+        spec, array = feed.heard
+        feed.slot = self._front_end.open(spec, source.channel_map, source.mix, array)
         self._front_end.lend(feed.slot, feed.reader.capacity)
         feed.interrupted = True
         config = self._config

@@ -112,3 +112,36 @@ def test_a_calibration_has_a_value_for_each_microphone(tmp_path: Path) -> None:
         ":7: sources.mic.array.delays_us: microphone 2: 9000 is beyond 5000 either way",
         ":7: sources.mic.array.delays_us: microphone 3: nan is beyond 5000 either way",
     ]
+
+
+@pytest.mark.parametrize(
+    ("others", "reference", "what"),
+    [
+        ("", "{reference_source: tv}", "'tv' is no other source; others: there is none"),
+        ("", "{reference_source: mic}", "'mic' is no other source"),
+        (
+            "  - {name: tv, type: file, path: x.wav, realtime: false}\n",
+            "{reference_source: tv}",
+            "a file needs realtime: true",
+        ),
+        (
+            "  - {name: tv, channels: 2}\n",
+            "{reference_source: tv, reference_channels: [0, 2]}",
+            "'tv' has no channel 2: they are 0 to 1",
+        ),
+    ],
+)
+def test_a_reference_that_another_source_cannot_be_is_named(
+    tmp_path: Path, others: str, reference: str, what: str
+) -> None:
+    file = tmp_path / "cosyd.yaml"
+    array = "{geometry: square-4, " + reference[1:]
+    file.write_text(f"sources:\n  - name: mic\n    channels: 4\n    array: {array}\n{others}")
+    with pytest.raises(ConfigError) as caught:
+        load(named_files([file]), environ={})
+    assert what in "\n".join(caught.value.problems)
+
+
+def test_where_another_source_is_the_reference_no_channel_of_the_device_is() -> None:
+    array = ArrayConfig(geometry="respeaker-4", reference_source="tv", reference_channels=(0, 1))
+    assert arrays.channels_of(array) == ((1, 2, 3, 4), ())
