@@ -1,7 +1,7 @@
 # make demo               set everything up, then speech turns into text before your eyes
 # make demo SOURCE=mic    the same from the default microphone
 # make demo SCENE=array   two people around a microphone array: who said what, from where
-# make test               set everything up, run all tests
+# make test               set everything up, run all tests (TESTS=path and options: only those)
 # make lint               formatting, ruff, mypy
 # make bench              measure: writes docs/benchmarks (QUICK=1: short, writes nothing)
 # make wheel              a package in dist/ with the GPU kernels compiled for all GPUs (needs nvcc, takes minutes)

@@ -135,7 +135,7 @@ def test_test_summary_counts_every_outcome(tmp_path: Path) -> None:
         "def test_error(broken): pass\n"
     )
     command = [".venv/bin/python" if (REPOSITORY / ".venv").exists() else "python3", "tests/run.py"]
-    result = run(*command, "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(suite))
+    result = run(*command, "-n0", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(suite))
     assert result.returncode == 1
     assert result.stdout.splitlines()[-1] == "tests: 1 passed, 2 failed, 1 skipped"
 
