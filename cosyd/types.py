@@ -83,8 +83,11 @@ class Transcript:
     """What a recogniser says of one piece of audio. ``tokens`` are the model's own ids.
 
     ``sure``: for each word of ``text`` (split at blanks) the least probability of its tokens; empty where
-    the model gives none. ``others``: other readings that the search ended with, the likeliest first.
+    the model gives none. ``counts``: how many tokens each word has; empty where the model does not tell.
+    ``others``: other readings that the search ended with, the likeliest first.
     ``model``: which model said it, where it is not the configured one but that of the second pass.
+    ``language``: a code such as ``en``, of models of several; ``language_conf``: the probability of that one,
+    None where it was asked for.
     """
 
     text: str
@@ -94,6 +97,9 @@ class Transcript:
     sure: tuple[float, ...] = ()
     others: tuple[str, ...] = ()
     model: str = ""
+    language: str = ""
+    language_conf: float | None = None
+    counts: tuple[int, ...] = ()
 
 
 EndReason = Literal[
@@ -158,6 +164,8 @@ class Final:
     others: tuple[str, ...] = ()  # other readings of the whole, the likeliest first; none with one path
     model: str = ""  # of the second pass, if the text is from it
     written: str | None = None  # the text as one would write it, where the configuration asks for that
+    language: str = ""  # and language_conf: as in Transcript
+    language_conf: float | None = None
 
 
 RecognitionEvent = SpeechStarted | SpeechEnded | Partial | Final

@@ -17,7 +17,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(scope="session")
 def models_dir() -> Path:
-    """The folder of pulled models, ``NAME/FILE`` below it; skips when one of cosyd's own is not there.
+    """The folder of pulled models, ``NAME/FILE`` below it; skips when one of cosyd's usual ones is not there.
 
     ``COSYD_MODELS_DIR`` names it, else it is the default of ``paths.models``.
     """
@@ -28,10 +28,22 @@ def models_dir() -> Path:
 
     named = os.environ.get("COSYD_MODELS_DIR")
     root = Path(named) if named else Paths.resolve(PathsConfig()).models
-    missing = [name for name in MODELS if not ModelStore(root).installed(name)]
+    usual = [name for name, model in MODELS.items() if not model.extra]
+    missing = [name for name in usual if not ModelStore(root).installed(name)]
     if missing:
         pytest.skip(f"models not pulled into {root}: run cosyd models pull {' '.join(missing)}")
     return root
+
+
+@pytest.fixture(scope="session")
+def whisper_base(models_dir: Path) -> Path:
+    """The folder of the model whisper-base, which is an extra one; skips when it is not there."""
+    from cosyd.models.store import ModelStore
+
+    if not ModelStore(models_dir).installed("whisper-base"):
+        pytest.skip(f"not pulled into {models_dir}: run cosyd models pull whisper-base")
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed: pip install cosyd[whisper]")
+    return models_dir / "whisper-base"
 
 
 @pytest.fixture(scope="session")

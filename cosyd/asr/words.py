@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
 from cosyd.types import Transcript, Word
+
+# Scripts without blanks between words (kana, Han): in a list of words each of their characters is one, with
+# the punctuation after it.
+_UNSPACED = (
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_UNIT = re.compile(rf"[{_UNSPACED}][^\w\s]*|[^\s{_UNSPACED}]+")
+
+
+def units(text: str) -> list[str]:
+    """The words of a text: ``说 hello, 好。`` -> ``说``, ``hello,``, ``好。``."""
+    return _UNIT.findall(text)
 
 
 def placed(transcript: Transcript, origin_s: float) -> Transcript:
@@ -21,14 +34,14 @@ def placed(transcript: Transcript, origin_s: float) -> Transcript:
 
 
 def fitted(words: Sequence[Word], text: str) -> tuple[Word, ...]:
-    """One for each word of ``text``, in which promised words may stand in the place of those heard.
+    """One for each of the ``units`` of ``text``, in which promised words may stand in place of those heard.
 
     What stands in the place of others shares their time evenly, and nobody knows how sure it is. None at all
     where a word has no time to share.
     """
-    wanted = text.split()
     heard = [word.w for word in words]
-    if heard == wanted:
+    wanted = units(text)
+    if heard in (wanted, text.split()):
         return tuple(words)
     found: list[Word] = []
     for kind, a, b, c, d in SequenceMatcher(None, heard, wanted, autojunk=False).get_opcodes():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,16 @@ class Session:
         return (last.cpu_s - first.cpu_s) / (end - start)
 
 
-def play(path: Path, *, realtime: bool, loop: bool = False, stop_after_s: float | None = None) -> Session:
-    """Feed ``path`` to the daemon until its end, or until ``stop_after_s`` seconds of audio."""
+def play(
+    path: Path,
+    *,
+    realtime: bool,
+    loop: bool = False,
+    stop_after_s: float | None = None,
+    asr: Mapping[str, Any] | None = None,
+) -> Session:
+    """Feed ``path`` to the daemon until its end, or until ``stop_after_s`` seconds of audio. ``asr``:
+    settings of that section."""
     source: dict[str, Any] = {
         "name": "bench",
         "type": "file",
@@ -45,7 +54,7 @@ def play(path: Path, *, realtime: bool, loop: bool = False, stop_after_s: float 
         "loop": loop,
     }
     with (
-        Daemon({"sources": [source]}) as daemon,
+        Daemon({"sources": [source], "asr": dict(asr or {})}) as daemon,
         Client(daemon.events, daemon.control, ("asr.", "state.", "level.")) as client,
     ):
         session = _follow(client, daemon, stop_after_s)

@@ -10,6 +10,7 @@ from typing import Any
 
 from cosyd.cli.common import aligned, console, megabytes, note, print_json, print_line, print_table
 from cosyd.cli.settings import load_config
+from cosyd.config.schema import Config
 from cosyd.errors import ModelError
 from cosyd.models.pull import pull_all
 from cosyd.models.registry import MODELS, Model, lookup
@@ -40,13 +41,21 @@ def list_all(args: Namespace) -> int:
 
 
 def pull(args: Namespace) -> int:
-    store = _store(args)
-    names = args.names or list(MODELS)
+    loaded = load_config(args)
+    store = ModelStore(loaded.paths.models)
+    names = args.names or needed(loaded.config)
     with _progress() as progress:
         fetched = pull_all(names, store, progress)
     for name in dict.fromkeys(names):
         print_line(f"{name}: {'fetched' if name in fetched else 'there already'}, {store.path(name)}")
     return 0
+
+
+def needed(config: Config) -> list[str]:
+    """What is pulled when no name is given: the usual models, and what the configuration names."""
+    usual = [model.name for model in MODELS.values() if not model.extra]
+    named = [name for name in (config.asr.model, config.asr.second_pass) if name in MODELS]
+    return list(dict.fromkeys([*usual, *filter(None, named)]))
 
 
 @contextmanager
@@ -123,7 +132,7 @@ def _as_object(model: Model, store: ModelStore) -> dict[str, Any]:
         "licence": model.licence,
         "path": str(store.path(model.name)),
         "installed": store.installed(model.name),
-        "source": model.wheel.requirement,
+        "source": _source(model),
         "files": [{"name": file.name, "bytes": file.size, "sha256": file.sha256} for file in model.files],
     }
 
@@ -132,12 +141,16 @@ def _as_text(model: Model, store: ModelStore) -> str:
     there = "" if store.installed(model.name) else f" (not there; run: cosyd models pull {model.name})"
     facts = [
         ("licence", model.licence),
-        ("from", model.wheel.requirement),
+        ("from", _source(model)),
         ("path", f"{store.path(model.name)}{there}"),
     ]
     files = [(file.name, megabytes(file.size), f"sha256 {file.sha256}") for file in model.files]
     lines = [f"{model.name}: {model.title}", *aligned(facts), *aligned(files)]
     return "\n  ".join(lines)
+
+
+def _source(model: Model) -> str:
+    return " and ".join(wheel.requirement for wheel in model.wheels)
 
 
 def remove(args: Namespace) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from cosyd.config import arrays
+from cosyd.config import arrays, languages
 from cosyd.config.schema import ArrayConfig, Config, SourceConfig
 from cosyd.config.tree import Key
 
@@ -30,6 +30,7 @@ def errors(config: Config) -> list[Finding]:
     found += _references(config)
     found += _vad(config)
     found += _endpoint(config)
+    found += _language(config)
     found += _addresses(config)
     if len(config.sources) > config.frontend.max_streams:
         what = f"{len(config.sources)} sources, but frontend.max_streams is {config.frontend.max_streams}"
@@ -155,6 +156,12 @@ def _endpoint(config: Config) -> Iterator[Finding]:
     if endpoint.short_silence_ms < endpoint.silence_ms:
         what = f"must be at least endpoint.silence_ms, which is {endpoint.silence_ms}"
         yield Finding((("endpoint", "short_silence_ms"), ("endpoint", "silence_ms")), what)
+
+
+def _language(config: Config) -> Iterator[Finding]:
+    what = languages.fault(config.asr.language)
+    if what:
+        yield Finding((("asr", "language"),), what)
 
 
 # --- addresses -----------------------------------------------------------------------------------------

@@ -229,6 +229,9 @@ class AsrConfig(Section):
     hotwords_file: str | None = live(
         None, "File with more of them, one a line; it is read again when it changes."
     )
+    language: str = restart(
+        "auto", "What is spoken, as a code such as en or zh; auto: a model of many languages finds out."
+    )
 
 
 class TextConfig(Section):

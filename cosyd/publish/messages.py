@@ -122,7 +122,9 @@ class AsrFinal(_Recognition, kw_only=True, frozen=True, tag="asr.final"):
     ``more``: it was split for its length, and the next one continues it without a pause. ``direction``:
     where it was spoken, if the source is a microphone array and found out. ``written``: the text as one would
     write it, if the configuration's section ``text`` asks for that; ``text`` is what was recognised.
-    ``others``: other readings of the whole utterance, the likeliest first, if ``asr.beam`` is above 1."""
+    ``others``: other readings of the whole utterance, the likeliest first, if ``asr.beam`` is above 1.
+    ``language``: what was spoken, as a code such as ``en``, of models that hear several; ``language_conf``:
+    0..1, how sure that is, null where ``asr.language`` says it."""
 
     JOURNALLED: ClassVar[bool] = True
 
@@ -131,6 +133,12 @@ class AsrFinal(_Recognition, kw_only=True, frozen=True, tag="asr.final"):
     direction: Direction | None = None
     written: str | None = None
     others: tuple[str, ...] = ()
+    language: str = ""
+    language_conf: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _replace(self, "language_conf", _finite_or(self.language_conf, None))
 
     @property
     def shown(self) -> str:

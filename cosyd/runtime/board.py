@@ -271,6 +271,8 @@ class Board:
             more=event.more,
             written=event.written,
             others=event.others,
+            language=event.language,
+            language_conf=event.language_conf,
         )
 
     def located(self, message: Located) -> None:

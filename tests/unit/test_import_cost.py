@@ -20,6 +20,7 @@ LIBRARIES = {
     "pycuda",
     "tensorrt",
     "tensorrt_rtx_bindings",
+    "ctranslate2",
     "onnx",
 }
 MODULES = (

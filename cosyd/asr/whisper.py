@@ -1,0 +1,296 @@
+"""Whisper (Radford et al. 2022): an encoder-decoder of a hundred languages, on CTranslate2.
+
+Its encoder takes 30 s, always: shorter audio is followed by silence, without which it loops and invents. So
+a result costs nearly the same for one second and for twenty (base on one core: about a second), and partials
+come as seldom as their share of the processor allows (``decode_queue.PARTIAL_SHARE``), every few seconds.
+They are read greedily. Drafts do not help where the encoder is what costs, and are not used; a context is
+left out, for 30 s of silence around a word do the model no harm.
+
+A *prompt* is forced upon the decoder only where the free result contradicts it. *Hotwords* stand before the
+transcript as if they had been said before; that is all the model offers, and scores mean nothing to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.asr import whisper_guards as guards
+from cosyd.asr.hotwords import Hotword, Rejected
+from cosyd.asr.recognizer import Audio, SegmentRequest
+from cosyd.asr.whisper_features import frames_in, log_mel
+from cosyd.asr.whisper_network import Alignment, Readings, WhisperNetwork
+from cosyd.asr.whisper_tokens import BEFORE, NO_TIMES, START, TRANSCRIBE, Vocabulary
+from cosyd.asr.words import units
+from cosyd.config import languages
+from cosyd.errors import ConfigError, InferenceError
+from cosyd.spec import FRAME
+from cosyd.types import Backend, Transcript, Word
+
+log = logging.getLogger(__name__)
+
+LIMIT_S = 30.0  # of the encoder's window
+TOKENS_PER_S = 15  # fast speech; 6 syllables a second, of which one in Chinese takes up to 3 tokens
+TOKENS_MARGIN = 8  # so that very short clips can end on their own
+POSITIONS = 448  # of the decoder
+BEFORE_LIMIT = POSITIONS // 2 - 1  # tokens before the transcript; as many are left for it
+APART = 5  # tokens of which no run may come twice when a loop is read again
+OTHERS = 4  # readings told beside the best
+
+
+class Network(Protocol):
+    """``WhisperNetwork``, or what tests put in its place."""
+
+    multilingual: bool
+    mels: int
+
+    @property
+    def runs_on(self) -> str: ...
+
+    def encode(self, features: NDArray[np.float32]) -> Any: ...
+
+    def languages(self, encoded: Any) -> list[tuple[str, float]]: ...
+
+    def read(
+        self, encoded: Any, prompt: Sequence[int], *, beam: int, most: int, apart: int = 0
+    ) -> Readings: ...
+
+    def align(self, encoded: Any, start: Sequence[int], text: Sequence[int], frames: int) -> Alignment: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """A piece of audio, encoded, and the language that it is taken for; ``sure``: if that was a guess."""
+
+    encoded: Any
+    frames: int
+    language: str
+    sure: float | None
+
+    @property
+    def most(self) -> int:
+        """Tokens that can have been said."""
+        return min(POSITIONS // 2, self.frames * TOKENS_PER_S // 100 + TOKENS_MARGIN)
+
+
+class _Span(NamedTuple):
+    """The first and the last token of a stretch."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class _Said:
+    """Tokens of a text, mean log probability of one, texts of other readings."""
+
+    tokens: tuple[int, ...]
+    score: float
+    others: tuple[str, ...] = ()
+
+
+class Whisper:
+    """A SegmentRecognizer. Not for several threads at a time, but for ``unusable``."""
+
+    family: Literal["segment", "streaming"] = "segment"
+
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        vocabulary: Vocabulary,
+        *,
+        language: str = languages.AUTO,
+        beam: int = 1,
+    ) -> None:
+        """``language``: a code, or ``auto``. Raises ConfigError for one that the model does not hear."""
+        self._name = name
+        self._network = network
+        self._vocabulary = vocabulary
+        self._language = self._checked(language)
+        self._beam = beam
+
+    @classmethod
+    def load(
+        cls, folder: Path, *, name: str, language: str = languages.AUTO, threads: int = 1, beam: int = 1
+    ) -> Whisper:
+        """From a folder in CTranslate2's format. Raises ModelMissing, ModelDamaged, ConfigError."""
+        vocabulary = Vocabulary.load(folder)
+        network = WhisperNetwork.load(folder, name=name, threads=threads)
+        return cls(name, network, vocabulary, language=language, beam=beam)
+
+    def _checked(self, language: str) -> str:
+        if language == languages.AUTO:
+            return language if self._network.multilingual else "en"
+        known = self._vocabulary.languages if self._network.multilingual else {"en": 0}
+        if language not in known:
+            hears = "English only" if known.keys() == {"en"} else f"{len(known)} languages, this one not"
+            raise ConfigError([f"asr.language: {language!r}, but {self._name} hears {hears}"])
+        return language
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def backend(self) -> Backend:
+        return Backend("cpu", self._network.runs_on)
+
+    @property
+    def limit_s(self) -> float:
+        return LIMIT_S
+
+    def warm_up(self) -> None:
+        audio = np.zeros(FRAME.rate_hz, np.float32)
+        heard = self._hear(audio)
+        self._network.read(heard.encoded, self._prompt(heard, ()), beam=self._beam, most=1)
+
+    def close(self) -> None:
+        """Give the networks' memory back. Idempotent."""
+        self._network.close()
+
+    # --- hotwords ---
+
+    def unusable(self, hotwords: Sequence[Hotword]) -> tuple[Rejected, ...]:
+        """Those for which there is no room before the transcript."""
+        reason = f"{self._name} takes hotwords of {BEFORE_LIMIT} tokens together; a shorter list"
+        kept = self._fitting(hotwords)
+        return tuple(Rejected(hotword.phrase, reason) for hotword in hotwords[kept:])
+
+    def _fitting(self, hotwords: Sequence[Hotword]) -> int:
+        """How many of the list there is room for."""
+        sizes = (len(self._vocabulary.encode(f", {hotword.phrase}")) for hotword in hotwords)
+        return sum(total < BEFORE_LIMIT for total in accumulate(sizes))
+
+    def _favoured(self, hotwords: Sequence[Hotword]) -> list[int]:
+        phrases = [hotword.phrase for hotword in hotwords[: self._fitting(hotwords)]]
+        if not phrases:
+            return []
+        return [self._vocabulary[BEFORE], *self._vocabulary.encode(" " + ", ".join(phrases))]
+
+    # --- recognition ---
+
+    def transcribe(self, requests: Sequence[SegmentRequest]) -> list[Transcript]:
+        """Decode each request. Raises InferenceError when a network fails."""
+        return [self._transcribe(request) for request in requests]
+
+    def _transcribe(self, request: SegmentRequest) -> Transcript:
+        audio = request.audio[request.context_samples :]
+        if audio.size > LIMIT_S * FRAME.rate_hz:
+            seconds = audio.size / FRAME.rate_hz
+            raise InferenceError(f"{self._name}: {seconds:.1f} s of audio; its window is {LIMIT_S:.0f} s")
+        if guards.silent(audio):
+            return Transcript("")
+        heard = self._hear(audio)
+        said = self._read(heard, request)
+        if said is None:
+            return Transcript("", language=heard.language, language_conf=heard.sure)
+        return self._transcript(said, heard, request)
+
+    def _hear(self, audio: Audio) -> _Heard:
+        encoded = self._network.encode(log_mel(audio, self._network.mels))
+        language, sure = self._language, None
+        if language == languages.AUTO:
+            name, sure = self._network.languages(encoded)[0]
+            language = name.strip("<|>")
+        return _Heard(encoded, frames_in(audio.size), language, sure)
+
+    def _start(self, language: str) -> list[int]:
+        """What comes before every transcript."""
+        start = [self._vocabulary[START]]
+        if self._network.multilingual:
+            start += [self._vocabulary.languages[language], self._vocabulary[TRANSCRIBE]]
+        return start
+
+    def _prompt(self, heard: _Heard, hotwords: Sequence[Hotword]) -> list[int]:
+        return [*self._favoured(hotwords), *self._start(heard.language), self._vocabulary[NO_TIMES]]
+
+    def _read(self, heard: _Heard, request: SegmentRequest) -> _Said | None:
+        """None: nothing was said."""
+        prompt = self._prompt(heard, request.hotwords)
+        beam = 1 if request.quick else self._beam
+        readings = self._search(heard, prompt, beam)
+        forced: tuple[int, ...] = ()
+        if not _begins_with(self._text(readings.tokens[0]), request.prompt):
+            # The free result contradicts what was promised: read again, made to begin with the promise.
+            forced = tuple(self._vocabulary.encode(f" {request.prompt}"))
+            readings = self._search(heard, [*prompt, *forced], beam)
+        elif guards.nobody_speaks(readings.no_speech, readings.scores[0]):
+            return None
+        best, *others = ((*forced, *tokens) for tokens in readings.tokens)
+        if not self._text(best):
+            return None
+        return _Said(best, readings.scores[0], tuple(map(self._text, others)))
+
+    def _search(self, heard: _Heard, prompt: Sequence[int], beam: int) -> Readings:
+        readings = self._network.read(heard.encoded, prompt, beam=beam, most=heard.most)
+        best = readings.tokens[0]
+        if not guards.looped(best, self._vocabulary.decode(best)):
+            return readings
+        log.info("%s repeated itself; read again without repeats", self._name)
+        return self._network.read(heard.encoded, prompt, beam=beam, most=heard.most, apart=APART)
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return guards.spoken(self._vocabulary.decode(tokens))
+
+    # --- results ---
+
+    def _transcript(self, said: _Said, heard: _Heard, request: SegmentRequest) -> Transcript:
+        text = self._text(said.tokens)
+        aligned = self._network.align(heard.encoded, self._start(heard.language), said.tokens, heard.frames)
+        sure = [_least(aligned, span) for span in self._spans(said.tokens, text.split())]
+        others = [other for other in dict.fromkeys(said.others) if other and other != text]
+        return Transcript(
+            text,
+            said.tokens,
+            math.exp(said.score),
+            self._words(said.tokens, units(text), aligned) if request.words else (),
+            tuple(sure),
+            tuple(others[:OTHERS]),
+            language=heard.language,
+            language_conf=heard.sure,
+        )
+
+    def _words(self, tokens: Sequence[int], names: Sequence[str], aligned: Alignment) -> tuple[Word, ...]:
+        return tuple(
+            Word(
+                name,
+                round(float(aligned.times_s[span.first]), 3),
+                round(float(max(aligned.times_s[span.first], aligned.times_s[span.last + 1])), 3),
+                _least(aligned, span),
+            )
+            for name, span in zip(names, self._spans(tokens, names), strict=False)
+        )
+
+    def _spans(self, tokens: Sequence[int], parts: Sequence[str]) -> list[_Span]:
+        """The tokens that the bytes of each part of a text are in, which two characters may share; none at
+        all where a part is not found."""
+        pieces = [self._vocabulary.bytes_of(token) for token in tokens]
+        ends, content = list(accumulate(map(len, pieces))), b"".join(pieces)
+        spans, at = [], 0
+        for part in (part.encode() for part in parts):
+            at = content.find(part, at)
+            if at < 0:
+                return []
+            spans.append(_Span(bisect_right(ends, at), bisect_right(ends, at + len(part) - 1)))
+            at += len(part)
+        return spans
+
+
+def _least(aligned: Alignment, span: _Span) -> float:
+    return float(aligned.probs[span.first : span.last + 1].min())
+
+
+def _begins_with(text: str, prompt: str) -> bool:
+    return not prompt or text == prompt or text.startswith(f"{prompt} ")
