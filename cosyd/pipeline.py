@@ -102,7 +102,8 @@ class Pipeline:
         if self._turning is not None or self._finished:
             raise CosydError("this Pipeline has been opened before; make a new one for another stream")
         recognition = open_recognition(with_hotwords(self._config), self._collector.receive)
-        self._turning, self.backends = self._stack.enter_context(recognition)
+        self._turning, runs_on = self._stack.enter_context(recognition)
+        self.backends = runs_on()
         self._collector.add(self._source)
         return self
 

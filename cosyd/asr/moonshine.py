@@ -1,7 +1,6 @@
-"""Moonshine (Jeffries et al. 2024): an encoder-decoder over raw 16 kHz audio, on ONNX Runtime.
+"""Moonshine (Jeffries et al. 2024): an encoder-decoder over raw 16 kHz audio.
 
-Three files: an encoder ``input_values`` [1, N] -> hidden [1, T, 288]; a decoder in two branches, one that
-starts afresh with any number of tokens and one that goes on from a cache; a vocabulary.
+Its networks run where ``moonshine_networks`` and ``moonshine_engines`` open them.
 
 What costs what (tiny-en, int8, one AMD EPYC core without VNNI): encoding 12-15 ms per second of audio, a
 decoder run 5-6 ms, of which less than 0.3 ms are copies of the cache, so plain arrays are as good as bound
@@ -17,8 +16,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,12 +29,12 @@ from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.loops import cut_loop
 from cosyd.asr.moonshine_beam import BeamSearch
 from cosyd.asr.moonshine_bias import Bias
-from cosyd.asr.moonshine_decoder import Cache, Decoder, Session, log_prob
+from cosyd.asr.moonshine_decoder import log_prob
 from cosyd.asr.moonshine_hotwords import Favourites
+from cosyd.asr.moonshine_networks import VOCABULARY_FILE, Cache, Decoder, Networks, open_on_processor
 from cosyd.asr.moonshine_words import spans
 from cosyd.asr.recognizer import Audio, SegmentRequest
 from cosyd.asr.tokenizer import EOS, Tokenizer
-from cosyd.errors import ModelDamaged, ModelMissing
 from cosyd.spec import FRAME
 from cosyd.types import Backend, Transcript, Word
 
@@ -48,11 +48,6 @@ LIMIT_S = 30.0  # the decoder was trained on 194 positions: 30 s at 6.5 tokens/s
 SHORTEST = FRAME.rate_hz // 10  # below 0.1 s the encoder's convolutions have too little to chew on
 OTHERS = 4  # readings told beside the best; later ones differ in a comma
 HOTWORD_BEAM = 4  # paths when hotwords are active: greedy decoding has nothing to choose from
-_ENCODER_FILE, _DECODER_FILE, _VOCABULARY_FILE = (
-    "encoder_model.ort",
-    "decoder_model_merged.ort",
-    "tokenizer.bin",
-)
 
 
 @dataclass
@@ -83,44 +78,30 @@ class Moonshine:
 
     family: Literal["segment", "streaming"] = "segment"
 
-    def __init__(
-        self,
-        name: str,
-        encoder: Session,
-        decoder: Session,
-        vocabulary: Tokenizer,
-        shape: tuple[int, int] = (8, 36),
-        *,
-        beam: int = 1,
-        attention: bool = False,
-    ) -> None:
-        """``shape``: the decoder's attention heads and the size of each; (8, 36) is tiny's. ``beam``: paths
-        that decoding follows. ``attention``: the decoder tells where it looks, so words can have times."""
+    def __init__(self, name: str, networks: Networks, vocabulary: Tokenizer, *, beam: int = 1) -> None:
+        """Owns the networks. ``beam``: paths that decoding follows."""
         self._name = name
-        self._encoder = encoder
-        self._decoder = decoder
+        self._networks = networks
         self._vocabulary = vocabulary
-        self._shape = shape
         self._beam = beam
-        self._attention = attention
         self._favourites = Favourites(vocabulary, name)
-        if "use_cache_branch" not in decoder.inputs or "input_values" not in encoder.inputs:
-            raise ModelDamaged(f"{name}: these are not Moonshine's networks; run: cosyd models verify {name}")
 
     @classmethod
     def load(
-        cls, folder: Path, *, name: str = "moonshine-tiny-en", threads: int = 1, beam: int = 1
+        cls,
+        folder: Path,
+        *,
+        name: str = "moonshine-tiny-en",
+        threads: int = 1,
+        beam: int = 1,
+        open_networks: Callable[[Path], Networks] | None = None,
     ) -> Moonshine:
-        """From a folder with the three files. Raises ModelMissing or ModelDamaged."""
-        from cosyd.asr.moonshine_attention import expose_attention
-        from cosyd.models.onnx import open_session
-
-        # No arena: every length of audio has another shape, and the arena would keep a piece for each.
-        encoder = open_session(folder / _ENCODER_FILE, threads=threads, arena=False)
-        network = expose_attention(_read(folder / _DECODER_FILE))
-        decoder = open_session(network, threads=threads, arena=False, name=_DECODER_FILE)
-        vocabulary = Tokenizer.load(folder / _VOCABULARY_FILE)
-        return cls(name, encoder, decoder, vocabulary, beam=beam, attention=True)
+        """From a folder with the three files. ``open_networks``: opens the networks in it; None: on the
+        processor, with so many ``threads``. Raises ModelMissing or ModelDamaged."""
+        vocabulary = Tokenizer.load(folder / VOCABULARY_FILE)
+        if open_networks is None:
+            return cls(name, open_on_processor(folder, name, threads=threads), vocabulary, beam=beam)
+        return cls(name, open_networks(folder), vocabulary, beam=beam)
 
     @property
     def name(self) -> str:
@@ -128,7 +109,7 @@ class Moonshine:
 
     @property
     def backend(self) -> Backend:
-        return Backend(self._decoder.device.lower(), "int8 networks, ONNX Runtime")
+        return self._networks.backend
 
     @property
     def limit_s(self) -> float:
@@ -138,19 +119,19 @@ class Moonshine:
         self.transcribe([SegmentRequest(np.zeros(FRAME.rate_hz, np.float32))])
 
     def close(self) -> None:
-        """Nothing to do: the networks go with the object."""
+        self._networks.close()
 
     def unusable(self, hotwords: Sequence[Hotword]) -> tuple[Rejected, ...]:
         return self._favourites.unusable(hotwords)
 
     def transcribe(self, requests: Sequence[SegmentRequest]) -> list[Transcript]:
         """Decode each request. Raises InferenceError when a network fails."""
-        return [self._transcribe(request) for request in requests]
+        return [self._networks.guarded(partial(self._transcribe, request)) for request in requests]
 
     def _transcribe(self, request: SegmentRequest) -> Transcript:
         audio = _at_least(request.audio, SHORTEST)
         context = self._vocabulary.encode(request.context)
-        decoder = Decoder(self._decoder, self._shape, self._encode(audio), audio.size, context)
+        decoder = self._networks.listen(audio, context)
         heard = audio.size - request.context_samples
         most = round(heard / FRAME.rate_hz * TOKENS_PER_S) + TOKENS_MARGIN
         bias = self._favourites.bias(request.hotwords)
@@ -165,13 +146,6 @@ class Moonshine:
             prompt = self._vocabulary.encode(request.prompt)
             said = self._decode(decoder, prompt, most + len(prompt), search, forced=True)
         return self._transcript(said, decoder, request, audio)
-
-    def _encode(self, audio: Audio) -> Array:
-        feeds: dict[str, Array] = {
-            "input_values": audio[None],
-            "attention_mask": np.ones((1, audio.size), np.int64),
-        }
-        return self._encoder.run(feeds)[0]
 
     # --- decoding ---
 
@@ -250,7 +224,7 @@ class Moonshine:
         conf = math.exp(sum(said.scores) / len(said.scores)) if said.scores else None
         sure = self._sure(said, text)
         words: tuple[Word, ...] = ()
-        if request.words and self._attention and sure:
+        if request.words and self._networks.attention and sure:
             words = self._words(said, decoder, text, sure, audio, request.context_samples / FRAME.rate_hz)
         readings = dict.fromkeys(self._vocabulary.decode(tokens) for tokens in said.others)
         others = [reading for reading in readings if reading != text][:OTHERS]
@@ -303,13 +277,6 @@ def _agreement(logits: Array, draft: Sequence[int]) -> int:
         return 0
     wrong = np.flatnonzero(logits[:-1].argmax(axis=-1) != np.asarray(draft))
     return int(wrong[0]) if wrong.size else len(draft)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise ModelMissing(f"{path}: not there; run: cosyd models pull") from None
 
 
 def _without_context(request: SegmentRequest) -> SegmentRequest:

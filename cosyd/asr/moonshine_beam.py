@@ -9,7 +9,9 @@ With hotwords the score of a path is its log probability plus what it was lent f
 fusion, ``moonshine_bias``), taken back where a phrase is not completed. But a token is *lifted, not paid*: a
 bonus makes up for what the token is behind the likeliest one, and only ``PAID`` of it goes beyond. A phrase
 that was heard well gets next to nothing, so saying it again and again brings nothing. With bonuses paid in
-full a decoder that has lost the thread says its hotwords over and over.
+full a decoder that has lost the thread says its hotwords over and over. What a phrase did not need at its
+beginning it may need at its end: its worth is a budget, handed out letter by letter and kept until it is
+complete.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from cosyd.asr.moonshine_bias import Bias
 from cosyd.asr.tokenizer import EOS
 
 Array = NDArray[Any]
+Cache = Any  # the decoder's own; it is only handed back
 
 PRUNE = 6.0  # nats behind the best: such a path hardly ever wins
 PAID = 0.05  # share of a bonus beyond what makes up for the token; from 0.25 on, repeating hotwords pays
@@ -35,9 +38,9 @@ PAID = 0.05  # share of a bonus beyond what makes up for the token; from 0.25 on
 class Steps(Protocol):
     """What is needed of the decoder: one more token for each row of its cache, and rows picked from it."""
 
-    def step(self, tokens: Sequence[int], cache: dict[str, Array]) -> Array: ...
+    def step(self, tokens: Sequence[int], cache: Cache) -> Array: ...
 
-    def pick(self, cache: dict[str, Array], rows: Sequence[int]) -> None: ...
+    def pick(self, cache: Cache, rows: Sequence[int]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class BeamSearch:
         steps: Steps,
         path: Path,
         logits: Array,
-        cache: dict[str, Array],
+        cache: Cache,
         most: int,
         first: Array | None = None,
     ) -> list[Path]:
@@ -152,7 +155,9 @@ class BeamSearch:
         state, lent = path.state, 0.0
         if self._bias is not None:
             state = self._bias.next(path.state, option.token)
-            lent = max(0.0, path.lent + option.bonus) if self._bias.lent(state) else 0.0
+            if self._bias.lent(state):
+                settled = self._bias.settled(path.state) if self._bias.ends[option.token] else 0.0
+                lent = max(0.0, max(0.0, path.lent - settled) + option.bonus)
         sure = option.score + max(0.0, option.bonus)
         return Path((*path.tokens, option.token), (*path.scores, sure), option.total, state, lent)
 
@@ -180,11 +185,20 @@ class BeamSearch:
         """Logits of what follows a path, with the bonuses."""
         if self._bias is None:
             return logits
-        bonus = self._bias.bonus(path.state)
-        lifted = np.minimum(bonus, logits.max() - logits + self._paid * bonus)
-        nominal = self._bias.lent(path.state)
-        owed = path.lent / nominal if nominal else 0.0  # what was lifted less has less to give back
-        return np.asarray(logits + np.where(bonus > 0, lifted, bonus * owed))
+        allowed = self._allowed(self._bias, path)
+        lifted = np.minimum(allowed, logits.max() - logits + self._paid * allowed)
+        return np.asarray(logits + np.where(allowed > 0, lifted, allowed))
+
+    def _allowed(self, bias: Bias, path: Path) -> Array:
+        """What each token may be lifted by; below 0: what it gives back.
+
+        What a phrase did not need at its beginning is there for its rest, until it is complete.
+        """
+        allowed = bias.bonus(path.state) + np.float32(bias.lent(path.state) - path.lent)
+        forfeited = bias.settled(path.state) - path.lent
+        if forfeited > 0:
+            allowed[bias.ends] -= np.float32(forfeited)
+        return np.asarray(allowed)
 
 
 def _best(paths: Sequence[Path]) -> float:

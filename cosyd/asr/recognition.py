@@ -21,7 +21,8 @@ from cosyd.asr.decode_queue import DecodeQueue, DecodeStatistics
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.listener import Listener
 from cosyd.asr.listening import Action
-from cosyd.asr.recognizers import Store, load_recognizer, open_streaming, streaming_folder
+from cosyd.asr.recognizer import SegmentRecognizer
+from cosyd.asr.recognizers import OpenNetworks, Store, load_recognizer, open_streaming, streaming_folder
 from cosyd.asr.streaming.listener import StreamingListener
 from cosyd.asr.streaming.model import OpenEngine
 from cosyd.asr.streaming.stream_queue import StreamQueue
@@ -81,15 +82,26 @@ class Recognition:
     listen: Callable[..., SourceListener]
     limit_s: float
     backend: Backend
+    now: Callable[[], Backend] | None = None
+
+    @property
+    def runs_on(self) -> Backend:
+        """``backend`` as it is now: engines change over and fail."""
+        return self.backend if self.now is None else self.now()
 
 
 @contextmanager
 def open_recogniser(
-    config: AsrConfig, store: Store, streams: int, open_engine: OpenEngine | None = None
+    config: AsrConfig,
+    store: Store,
+    streams: int,
+    open_engine: OpenEngine | None = None,
+    open_networks: OpenNetworks | None = None,
 ) -> Iterator[Recognition]:
     """The recogniser that the configuration names, warm, with its queue; for ``streams`` sources at most.
 
-    ``open_engine``: opens the networks of a streaming model; None: on the processor.
+    ``open_engine``: opens the networks of a streaming model, ``open_networks`` those of Moonshine; None: on
+    the processor.
     Raises ConfigError for a name that is no recogniser's, ModelMissing or ModelDamaged for its files.
     """
     with ExitStack() as stack:
@@ -100,40 +112,47 @@ def open_recogniser(
             )
             raise ConfigError([f"asr.second_pass: {what}"])
         if folder is None:
-            yield _segment(config, store, stack)
+            yield _segment(config, store, stack, open_networks)
         elif config.second_pass is None:
             streaming = open_streaming(config, folder, streams, open_engine)
             stack.callback(streaming.close)
             stream_queue = stack.enter_context(StreamQueue(streaming))
             yield Recognition(stream_queue, StreamingListener, float("inf"), streaming.backend)
         else:
-            yield _two_passes(config, config.second_pass, folder, store, streams, stack, open_engine)
+            second = config.model_copy(update={"model": config.second_pass})
+            two = load_recognizer(second, store, open_networks)
+            stack.callback(two.close)
+            yield _two_passes(config, folder, two, streams, stack, open_engine)
 
 
-def _segment(config: AsrConfig, store: Store, stack: ExitStack) -> Recognition:
-    recognizer = load_recognizer(config, store)
+def _segment(
+    config: AsrConfig, store: Store, stack: ExitStack, open_networks: OpenNetworks | None
+) -> Recognition:
+    recognizer = load_recognizer(config, store, open_networks)
     stack.callback(recognizer.close)
     queue = stack.enter_context(DecodeQueue(recognizer, second_opinion=config.second_opinion))
-    return Recognition(queue, Listener, recognizer.limit_s, recognizer.backend)
+    return Recognition(queue, Listener, recognizer.limit_s, recognizer.backend, lambda: recognizer.backend)
 
 
 def _two_passes(
     config: AsrConfig,
-    second: str,
     folder: Path,
-    store: Store,
+    two: SegmentRecognizer,
     streams: int,
     stack: ExitStack,
     open_engine: OpenEngine | None,
 ) -> Recognition:
     one = open_streaming(config, folder, streams, open_engine)
     stack.callback(one.close)
-    two = load_recognizer(config.model_copy(update={"model": second}), store)
-    stack.callback(two.close)
     wake = threading.Event()
     first = stack.enter_context(StreamQueue(one, on_result=wake.set))
     second_queue = DecodeQueue(two, on_result=wake.set, second_opinion=config.second_opinion)
     within_s = None if config.second_pass_ms is None else config.second_pass_ms / 1000
     queue = TwoPassQueue(first, stack.enter_context(second_queue), two.name, within_s=within_s, wake=wake)
-    backend = Backend(one.backend.name, f"{one.backend.reason}; finals: {two.name} on {two.backend.name}")
-    return Recognition(queue, StreamingListener, two.limit_s, backend)
+
+    def runs_on() -> Backend:
+        of_one, of_two = one.backend, two.backend
+        finals = f"finals: {two.name} on {of_two.name} ({of_two.reason})"
+        return Backend(of_one.name, f"{of_one.reason}; {finals}")
+
+    return Recognition(queue, StreamingListener, two.limit_s, runs_on(), runs_on)

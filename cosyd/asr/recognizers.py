@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,12 +13,15 @@ from cosyd.config.schema import AsrConfig
 from cosyd.errors import ConfigError
 
 if TYPE_CHECKING:
+    from cosyd.asr.moonshine_networks import Networks
     from cosyd.asr.streaming.model import OpenEngine
     from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 
 # Measured on training recordings: 23 % more decoder time, and of the words that one path gets wrong 7 %
 # (clear speech) to 19 % (a studio voice in kitchen noise) come out right.
 FINALS_BEAM = 4
+
+OpenNetworks = Callable[[Path], "Networks"]  # from a folder with Moonshine's files
 
 
 class Store(Protocol):
@@ -28,25 +32,36 @@ class Store(Protocol):
     def own(self, name: str) -> Path | None: ...
 
 
-def _moonshine(folder: Path, config: AsrConfig) -> SegmentRecognizer:
+def _moonshine(
+    folder: Path, config: AsrConfig, open_networks: OpenNetworks | None = None
+) -> SegmentRecognizer:
     from cosyd.asr.moonshine import Moonshine
 
-    return Moonshine.load(folder, name=config.model, threads=config.threads, beam=config.beam or FINALS_BEAM)
+    beam = config.beam or FINALS_BEAM
+    return Moonshine.load(
+        folder, name=config.model, threads=config.threads, beam=beam, open_networks=open_networks
+    )
 
 
 _LOADERS: dict[str, Callable[[Path, AsrConfig], SegmentRecognizer]] = {"moonshine-tiny-en": _moonshine}
 
 RECOGNIZERS = tuple(_LOADERS)
+ON_ENGINES = ("moonshine-tiny-en",)  # also on a GPU, as the folders of streaming models
 
 
-def load_recognizer(config: AsrConfig, store: Store) -> SegmentRecognizer:
-    """The recogniser that the configuration names, loaded and warm.
+def load_recognizer(
+    config: AsrConfig, store: Store, open_networks: OpenNetworks | None = None
+) -> SegmentRecognizer:
+    """The recogniser that the configuration names, loaded and warm. ``open_networks``: opens Moonshine's;
+    None: on the processor.
 
     Raises ConfigError for a name that is no recogniser's, ModelMissing or ModelDamaged for its files.
     """
     loader = _LOADERS.get(config.model)
     if loader is None:
         raise ConfigError([f"asr.model: {config.model!r} is not a recogniser{_hint(config.model)}"])
+    if open_networks is not None and config.model in ON_ENGINES:
+        loader = partial(_moonshine, open_networks=open_networks)
     recognizer = loader(store.require(config.model), config)
     recognizer.warm_up()
     return recognizer

@@ -31,6 +31,9 @@ class _Deaf:
     def alive(self) -> None:
         pass
 
+    def renew(self, reason: str) -> None:
+        pass
+
 
 def blocks(models: Path, cache: Path, lent: bool, count: int = 3_000, streams: int = 1) -> Values:
     """Step time of ``count`` blocks after the first; ``lent``: the ring's pages may be read in place."""

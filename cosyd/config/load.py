@@ -36,7 +36,11 @@ from cosyd.errors import ConfigError
 
 PREFIX = "COSYD_"
 ALIASES = {"COSYD_MODELS_DIR": ("paths", "models")}
-NOT_CONFIGURATION = frozenset({"COSYD_DEBUG"})  # read by the command line itself
+# Read by the command line itself; by tests and benchmarks, which also start daemons.
+NOT_CONFIGURATION = frozenset(
+    {"COSYD_DEBUG", "COSYD_BENCH_MODEL", "COSYD_ENGINE_NETWORK", "COSYD_ENGINE_REPORT", "COSYD_FATBINS"}
+    | {"COSYD_KERNEL_CACHE", "COSYD_MIXTURES"}
+)
 
 ENVIRONMENT_RANK = 10_000  # after any number of files
 COMMAND_LINE_RANK = 20_000

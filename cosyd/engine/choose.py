@@ -110,7 +110,7 @@ class _Chooser:
         nothing_meanwhile = self._gpu_demanded and bool(self._machine.no_cuda_provider)
         engine = self._on_gpu(wait or nothing_meanwhile)
         try:
-            engine.warm_up(usual_sizes(self._network))
+            engine.warm_up(usual_sizes(self._network), self._network.fill)
         except InferenceError as error:
             log.warning("%s: warming up failed, the first steps will be slow: %s", self._network.name, error)
         return engine

@@ -53,6 +53,24 @@ class Tokens:
 
 
 @dataclass(frozen=True)
+class Best:
+    """An encoder-decoder: the best entry of the last axis of ``output``, at every place, unless the right
+    one is ahead of the next by less than ``margin``."""
+
+    output: str
+    margin: float = 0.1  # of logits: such a choice is a coin's
+
+    def difference(self, expected: Outputs, got: Outputs) -> str | None:
+        for step, (right, wrong) in enumerate(zip(expected, got, strict=True)):
+            values = right[self.output]
+            second, best = np.partition(values, -2, axis=-1)[..., -2:].transpose(-1, *range(values.ndim - 1))
+            differs = values.argmax(-1) != wrong[self.output].argmax(-1)
+            if (differs & (best - second > self.margin)).any():
+                return f"the best of {self.output} differs in step {step}"
+        return None
+
+
+@dataclass(frozen=True)
 class Threshold:
     """A probability: on which side of ``level`` it is, unless the right one is within ``margin`` of it."""
 

@@ -126,11 +126,20 @@ class ManagedEngine:
         self._degraded = False
         self._close_retired()
 
-    def warm_up(self, sizes: Sequence[Mapping[str, int]]) -> None:
-        """Run once for each of these sizes, so that the first real step is as fast as any. Inputs are ones:
-        lengths and masks of zero would be no usual input."""
+    def look(self) -> None:
+        """Between two steps, which do it themselves: change over to what is better, if it is time."""
+        if self._upgrade is not None:
+            self._look_at_upgrade(self._upgrade)
+        if self._degraded and self._faults.may_retry:
+            self._try_again()
+
+    def warm_up(self, sizes: Sequence[Mapping[str, int]], fill: Mapping[str, int] | None = None) -> None:
+        """Run once for each of these sizes, so that the first real step is as fast as any. Inputs are ones,
+        because lengths and masks of zero would be no usual input, but for those that ``fill`` names."""
+        values = fill or {}
         for each in sizes:
-            self.run({spec.name: np.ones(spec.sized(each), spec.dtype) for spec in self.inputs})
+            shapes = {spec: spec.sized(each) for spec in self.inputs}
+            self.run({s.name: np.full(shape, values.get(s.name, 1), s.dtype) for s, shape in shapes.items()})
         keep = getattr(self._engine, "keep_kernels", None)
         if keep is not None:
             keep()
@@ -167,10 +176,7 @@ class ManagedEngine:
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         """Do it; on a fault reload and do it again; then on the fallback."""
-        if self._upgrade is not None:
-            self._look_at_upgrade(self._upgrade)
-        if self._degraded and self._faults.may_retry:
-            self._try_again()
+        self.look()
         try:
             result = action()
         except Misuse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +21,8 @@ class Network:
     both have the same inputs and outputs.
 
     ``profiles``: ranges of the free axes. ``golden``: how to tell that another precision is as good; without
-    one only float32 is used. ``refusal``: why TensorRT is not for this network at all.
+    one only float32 is used. ``refusal``: why TensorRT is not for this network at all. ``fill``: what inputs
+    are filled with to warm up, where that is not ones.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Network:
     golden: Golden | None = field(default=None, repr=False)
     refusal: str = ""
     threads: int = 1
+    fill: Mapping[str, int] = field(default_factory=dict)
 
     def onnx(self) -> bytes:
         """What TensorRT compiles. Raises ModelDamaged, ModelMissing."""

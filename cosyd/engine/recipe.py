@@ -31,7 +31,8 @@ def samples_as_they_are(window: Audio) -> Array:
 class Recipe:
     """A network that takes a stream step by step, one stream at a time.
 
-    ``features``: audio [1, window] -> the input called ``input``. The next window is ``hop`` samples later.
+    ``features``: audio [1, window] -> the input called ``input``, or several by their names. The next window
+    is ``hop`` samples later.
     ``states``: input -> output that it takes its next value from; the first is zeros.
     ``constants``: inputs that never change.
     """
@@ -39,7 +40,7 @@ class Recipe:
     input: str
     window: int
     hop: int
-    features: Callable[[Audio], Array] = samples_as_they_are
+    features: Callable[[Audio], Array | Feeds] = samples_as_they_are
     states: Mapping[str, str] = field(default_factory=dict)
     constants: Feeds = field(default_factory=dict)
 
@@ -52,7 +53,9 @@ class Recipe:
         }
         for start in range(0, len(audio) - self.window + 1, self.hop):
             heard = np.ascontiguousarray(audio[None, start : start + self.window])
-            feeds = {self.input: self.features(heard), **self.constants, **states}
+            given = self.features(heard)
+            named = given if isinstance(given, Mapping) else {self.input: given}
+            feeds = {**named, **self.constants, **states}
             outputs = engine.run(feeds)
             states = {name: outputs[source] for name, source in self.states.items()}
             yield feeds, outputs
@@ -70,10 +73,11 @@ def read_wavs(folder: Path) -> list[Audio]:
     paths = sorted(folder.rglob("*.wav"))
     if not paths:
         raise ModelError(f"{folder}: no *.wav below it to calibrate with")
-    return [_read_wav(path) for path in paths]
+    return [read_wav(path) for path in paths]
 
 
-def _read_wav(path: Path) -> Audio:
+def read_wav(path: Path) -> Audio:
+    """16 kHz PCM, first channel, -1..1. Raises ModelError naming the file."""
     try:
         with wave.open(str(path)) as file:
             rate, width, channels = file.getframerate(), file.getsampwidth(), file.getnchannels()

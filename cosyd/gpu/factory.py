@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from cosyd.config.schema import FrontendConfig, GpuConfig
+from cosyd.engine.trial import Revival
 from cosyd.errors import GpuError
 from cosyd.frontend.contract import StreamFrontEnd
 from cosyd.frontend.factory import DENOISE_MODEL, VAD_MODEL, make_front_end
@@ -58,7 +59,8 @@ def open_front_end(
                 why = Refusal(str(error), there=True)
         if why is not None:
             _tell(gpu, why, told)
-        routed = RoutedFrontEnd(cpu, frontend.max_streams, told, banks, why.reason if why else "")
+        reason, revival = why.reason if why else "", Revival() if banks else None
+        routed = RoutedFrontEnd(cpu, frontend.max_streams, told, banks, reason, revival=revival)
         stack.callback(routed.shut)
         yield routed
 

@@ -2,7 +2,10 @@
 
 A new stream goes to the CPU when the GPU has no memory or no slot left, when its memory has been nearly full
 for a while, or when the kernels do not take the stream's format. When the GPU fails, its streams go on on the
-CPU: what was not given yet is computed again there, from frames that are kept for that.
+CPU: what was not given yet is computed again there, from frames that are kept for that. A CUDA error such as
+an illegal address ends the process's whole context, so the way back to the GPU is another process: when the
+device answers in a child (``cosyd.engine.trial``), it is asked for. Nothing is lost then, because the frames
+since the last settled sample are in the rings.
 """
 
 from __future__ import annotations
@@ -45,6 +48,20 @@ class Told(Protocol):
         """Nothing happened, but opening it takes long: kernels are being compiled."""
         ...
 
+    def renew(self, reason: str) -> None:
+        """The GPU failed and answers again, to a new process only."""
+        ...
+
+
+class Reviving(Protocol):
+    """``cosyd.engine.trial.Revival``."""
+
+    def failed(self) -> None: ...
+
+    def poll(self) -> bool: ...
+
+    def close(self) -> None: ...
+
 
 @dataclass
 class _Route:
@@ -83,7 +100,9 @@ class RoutedFrontEnd:
         banks: Banks | None = None,
         reason: str = "",
         clock: Callable[[], float] = time.monotonic,
+        revival: Reviving | None = None,
     ) -> None:
+        self._revival = revival
         self._cpu = cpu
         self._slots = slots
         self._told = told
@@ -244,8 +263,10 @@ class RoutedFrontEnd:
         return True
 
     def _look(self) -> None:
-        """Memory, now and then."""
+        """Memory, now and then; whether a GPU that failed answers again."""
         if self._banks is None:
+            if self._revival is not None and self._revival.poll():
+                self._told.renew(f"the GPU answers again; {self._reason}")
             return
         before = self._banks.nearly_full
         try:
@@ -275,7 +296,7 @@ class RoutedFrontEnd:
         banks, self._banks = self._banks, None
         assert banks is not None, "abandoned once"
         moving = {ours: route for ours, route in self._routes.items() if route.front is not self._cpu}
-        text = f"{error}; {len(moving)} streams go on on the CPU; restart cosyd to use the GPU again"
+        text = f"{error}; {len(moving)} streams go on on the CPU until it answers again"
         log.error("%s", text)
         self._reason = f"the GPU failed: {error}"
         again = max(LEAST_AGAIN, min(KEPT_BLOCKS, MOST_AGAIN // max(1, len(moving))))
@@ -286,6 +307,8 @@ class RoutedFrontEnd:
             self._told.usage(replace(banks.newest, used=0, spare_used=0, moved=dict(banks.refused)))
         self._told.health(Health("gpu_failed", "error", text, {"streams": len(moving)}))
         banks.close()
+        if self._revival is not None:
+            self._revival.failed()
 
     def _move(self, ours: int, route: _Route, again: int) -> None:
         bank = route.front
@@ -316,6 +339,8 @@ class RoutedFrontEnd:
         """Let go of the GPU. Idempotent."""
         if self._banks is not None:
             self._banks.close()
+        if self._revival is not None:
+            self._revival.close()
 
 
 def _together(batches: list[FrontBatch]) -> FrontBatch:

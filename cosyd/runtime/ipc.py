@@ -160,6 +160,13 @@ class Notice:
     health: Health
 
 
+@dataclass(frozen=True)
+class Renew:
+    """The worker goes on, but another in its place could do what it cannot: use the GPU again."""
+
+    reason: str
+
+
 # --- daemon -> worker ----------------------------------------------------------------------------------
 
 
@@ -253,6 +260,7 @@ FromWorker = (
     | HotwordsChecked
     | Notice
     | GpuReport
+    | Renew
     | CaptureEvent
 )
 ToWorker = (

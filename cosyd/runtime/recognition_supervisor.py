@@ -39,11 +39,13 @@ from cosyd.runtime.ipc import (
     Recognized,
     Removed,
     RemoveSource,
+    Renew,
     SourceClosing,
     SourceLost,
     ToWorker,
 )
 from cosyd.runtime.metrics import Metrics
+from cosyd.runtime.renewals import Renewals
 from cosyd.runtime.supervision import Patience, SupervisedWorker, WorkerState
 from cosyd.types import DeviceOpened, Final, Partial
 
@@ -76,6 +78,7 @@ class RecognitionSupervisor:
         self._awaited: dict[FromWorker, asyncio.Event] = {}
         self._checked: dict[int, asyncio.Future[tuple[Rejected, ...]]] = {}  # answers that are waited for
         self._checks = 0
+        self._renewals = Renewals()
         self.worker = SupervisedWorker(
             "recognition", recognition_worker.main, self._arguments, self._received, self._entered, patience
         )
@@ -176,6 +179,11 @@ class RecognitionSupervisor:
             self._progressed(message)
         elif isinstance(message, GpuReport):
             self._metrics.gpu(message.usage)
+        elif isinstance(message, Renew):
+            pid = self.worker.statistics().pid
+            wait_s = self._renewals.due_in(time.monotonic())
+            log.info("the recogniser is to be replaced in %.0f s: %s", wait_s, message.reason)
+            asyncio.get_running_loop().call_later(wait_s, self._renew, pid, message.reason)
         elif isinstance(message, Notice):
             health = message.health
             self._board.health(message.source, health.code, health.severity, health.message, **health.details)
@@ -188,6 +196,12 @@ class RecognitionSupervisor:
                 self._awaited[message].set()
         elif isinstance(message, Recognized | Heard | Located | ChannelsJudged | GapSeen | Drained):
             self._about_source(message)
+
+    def _renew(self, pid: int | None, reason: str) -> None:
+        """Unless another is there by now."""
+        if self.running and pid == self.worker.statistics().pid:
+            self._renewals.done(time.monotonic())
+            self.worker.renew(reason)
 
     def _about_source(
         self, message: Recognized | Heard | Located | ChannelsJudged | GapSeen | Drained

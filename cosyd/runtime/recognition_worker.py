@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from cosyd.runtime.ipc import (
     Failed,
     FromWorker,
     Ready,
+    RecognitionProgress,
     Reconfigure,
     RemoveSource,
     SetMuted,
@@ -27,6 +29,7 @@ from cosyd.runtime.ipc import (
 from cosyd.runtime.logs import set_up_logs
 from cosyd.runtime.pipeline import Pipeline
 from cosyd.runtime.worker import Inbox
+from cosyd.types import Backend
 
 TURN_S = 0.1  # longest wait of one turn: commands are looked at this often
 PROGRESS_S = 0.2  # pause between reports of progress
@@ -52,15 +55,25 @@ def _recognise(
         pipeline, backends = stack.enter_context(open_recognition(config, emit))
         for source in sources:
             _obey(pipeline, source)
-        emit(Ready(backends))
+        emit(Ready(backends()))
         report_at = 0.0
         while not inbox.stopping.is_set():
             for command in inbox.take():
                 _obey(pipeline, command)
             pipeline.turn(TURN_S)
             if time.monotonic() >= report_at:
-                emit(pipeline.progress())
+                emit(_with_recogniser(pipeline.progress(), backends()))
                 report_at = time.monotonic() + PROGRESS_S
+
+
+def _with_recogniser(progress: RecognitionProgress, backends: dict[str, Backend]) -> RecognitionProgress:
+    """What the recogniser runs on belongs to what each source's stages run on."""
+    asr = {"asr": backends["asr"]}
+    sources = {
+        name: replace(source, backends={**source.backends, **asr}) if source.backends else source
+        for name, source in progress.sources.items()
+    }
+    return replace(progress, sources=sources, backends=backends)
 
 
 def _obey(pipeline: Pipeline, command: ToWorker) -> None:

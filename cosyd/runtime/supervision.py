@@ -80,6 +80,7 @@ class SupervisedWorker:
         self.state = WorkerState.STOPPED
         self.failure: Failed | None = None
         self.hung = False
+        self._replaced = ""  # why we ended it ourselves
         self._target = target
         self._arguments = arguments
         self._on_message = on_message
@@ -131,6 +132,13 @@ class SupervisedWorker:
             self.hung = True
             self._process.kill()
 
+    def renew(self, reason: str) -> None:
+        """Replace it: its successor is given what is true now, as that of one that died."""
+        if self._process and self.state is WorkerState.RUNNING:
+            log.warning("%s is replaced: %s", self.name, reason)
+            self._replaced = reason
+            self._process.kill()
+
     @property
     def healthy(self) -> bool:
         """Whether it progresses, or is on its way after a death that was not a hang."""
@@ -177,11 +185,15 @@ class SupervisedWorker:
             self._last_error = self.failure.message
             self._enter(WorkerState.FAILED)
             return
-        if not self.hung:
-            self._last_error = f"killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        pause = self._backoff.died(time.monotonic())
+        pause = 0.0
+        if self._replaced:
+            self._last_error, self._replaced = f"replaced: {self._replaced}", ""
+        else:
+            if not self.hung:
+                self._last_error = f"killed by signal {-code}" if code < 0 else f"ended with code {code}"
+            pause = self._backoff.died(time.monotonic())
+            log.error("%s died (%s), starting it again in %.0f s", self.name, self._last_error, pause)
         self._restarts += 1
-        log.error("%s died (%s), starting it again in %.0f s", self.name, self._last_error, pause)
         self._enter(WorkerState.WAITING)
         self._restart = asyncio.get_running_loop().call_later(pause, self.start)
 

@@ -6,7 +6,9 @@ dead_gpu.py MODELS CACHE
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +26,14 @@ from cosyd.types import GpuUsage, Health
 SPEC = AudioSpec(48_000, 2, SampleFormat.S16)
 PIECE = 1234
 FAIL_AT = 2.9  # seconds
+HEALED_S = 30.0
 LATE_S = 0.15  # a block is run when the denoiser's delay and the resampler's filter have been pushed, too
 
 
 class Ear:
     def __init__(self) -> None:
         self.healths: list[Health] = []
+        self.renewals: list[str] = []
 
     def health(self, health: Health) -> None:
         self.healths.append(health)
@@ -39,6 +43,9 @@ class Ear:
 
     def alive(self) -> None:
         pass
+
+    def renew(self, reason: str) -> None:
+        self.renewals.append(reason)
 
 
 def play(front, x: np.ndarray, fault=None):
@@ -58,6 +65,33 @@ def play(front, x: np.ndarray, fault=None):
     return np.array(clocks), np.array(blocks), np.array(probabilities)
 
 
+def until_asked(front, ear: Ear) -> float:
+    """Seconds from now until the front end asks for a process that can use the GPU again."""
+    began = time.monotonic()
+    while not ear.renewals:
+        assert time.monotonic() - began < HEALED_S, "nobody asked for a new process"
+        front.step()
+        time.sleep(0.02)
+    assert "answers again" in ear.renewals[0], ear.renewals
+    return time.monotonic() - began
+
+
+def again_in_a_new_process(models: Path, cache: Path, x: np.ndarray) -> None:
+    """What the daemon's next recogniser finds."""
+    context = multiprocessing.get_context("spawn")
+    successor = context.Process(target=use_it, args=(models, cache, x))
+    successor.start()
+    successor.join(60)
+    assert successor.exitcode == 0, successor.exitcode
+
+
+def use_it(models: Path, cache: Path, x: np.ndarray) -> None:
+    config, ear = FrontendConfig(denoise_rests=False), Ear()
+    with open_front_end(config, GpuConfig(require_gpu=True), ModelStore(models), cache, ear) as front:
+        clocks, _, _ = play(front, x)
+        assert front.backends["vad"].name == "cuda" and len(clocks) and not ear.healths
+
+
 def main() -> None:
     models, cache = map(Path, sys.argv[1:3])
     store, config, ear = ModelStore(models), FrontendConfig(denoise_rests=False), Ear()
@@ -73,6 +107,8 @@ def main() -> None:
 
         clocks, blocks, probabilities = play(front, x, illegal_address)
         reason = front.backends["vad"].reason
+        healed_s = until_asked(front, ear)
+    again_in_a_new_process(models, cache, x)
     assert [h.code for h in ear.healths] == ["gpu_failed"], ear.healths
     assert "illegal" in reason, reason
     np.testing.assert_array_equal(clocks, expected[0])
@@ -85,6 +121,7 @@ def main() -> None:
         f"{ear.healths[0].message}\n{len(clocks)} blocks, none missing; after the failure "
         f"{closeness_db:.0f} dB from what the CPU alone would have made of it, "
         f"{changed} VAD decisions changed\n"
+        f"after {healed_s:.1f} s the device answered in another process, which a new recogniser then has\n"
     )
     assert closeness_db > 35 and changed == 0
 

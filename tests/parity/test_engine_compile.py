@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
+import onnxruntime
 import pytest
 
+from cosyd.engine import moonshine
 from cosyd.engine.compile import BuildFailed, BuildRequest, compile_plan
-from cosyd.engine.graphs import drop_unused, parse
 from cosyd.engine.library import RTX, TensorRtMissing, load_library
 from cosyd.engine.precision import to_half
 from cosyd.engine.profiles import Profile
 from cosyd.engine.rewrite import plain_network
-from cosyd.engine.shipped import (
-    DECODER_PROFILE,
-    SILERO_PROFILE,
-    moonshine_decoder,
-    moonshine_encoder,
-    silero,
-)
+from cosyd.engine.shipped import SILERO_PROFILE, silero
 from cosyd.frontend import dtln
 from cosyd.models.graph import GraphBuilder
 from cosyd.models.onnx import plain_onnx
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TARGET = (8, 9)
+PREPARE = ("compile", "contrib", "graphs", "library", "moonshine", "profiles", "rewrite")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,21 +66,35 @@ def test_the_example_of_a_streaming_encoder_compiles() -> None:
     assert build("streaming-ctc-tiny", plain_network(path), Profile.of({"batch": (1, 8, 64)}))
 
 
-def test_moonshine_s_decoder_compiles(models_dir: Path) -> None:
-    """The first of its six layers, which are alike; all take half a minute on a core (docs/engines.md)."""
-    for cached in (True, False):
-        onnx = moonshine_decoder(models_dir / "moonshine-tiny-en", cached=cached, layers=1)
-        assert build("moonshine-decoder", onnx, DECODER_PROFILE)
+MOONSHINE = {
+    "encoder": (moonshine.encoder, moonshine.ENCODER, moonshine.ENCODER_PROFILE),
+    "first": (moonshine.first, moonshine.DECODER, moonshine.FIRST_PROFILE),
+    "following": (moonshine.following, moonshine.DECODER, moonshine.FOLLOWING_PROFILE),
+}
 
 
-def test_moonshine_s_encoder_compiles(models_dir: Path) -> None:
-    """Up to its second layer, as above."""
-    network = moonshine_encoder(models_dir / "moonshine-tiny-en")
-    model = parse(network.onnx(), network.name)
-    norms = [node.output[0] for node in model.graph.node if node.op_type == "LayerNormalization"]
-    model.graph.output[0].name = norms[2]  # two a layer; shape and type are those of the last
-    drop_unused(model.graph)
-    assert build(network.name, model.SerializeToString(), *network.profiles)
+@pytest.mark.parametrize("name", MOONSHINE)
+def test_moonshine_compiles(models_dir: Path, request: pytest.FixtureRequest, name: str) -> None:
+    """All layers, for TensorRT-RTX: done again where the published file, the library or what prepares the
+    network has changed since it last compiled here, which pytest's cache remembers."""
+    make, file, profile = MOONSHINE[name]
+    folder = models_dir / "moonshine-tiny-en"
+    key, mark = f"cosyd/compiled/moonshine-{name}", fingerprint(folder / file)
+    cache = getattr(request.config, "cache", None)
+    if cache is not None and cache.get(key, "") == mark:
+        return
+    assert build(f"moonshine-{name}", make(folder), profile)
+    if cache is not None:
+        cache.set(key, mark)
+
+
+def fingerprint(published: Path) -> str:
+    """Of all that decides whether a network compiles."""
+    sources = [REPOSITORY / "cosyd" / "engine" / f"{module}.py" for module in PREPARE]
+    digest = hashlib.sha256(published.read_bytes())
+    for source in (*sources, Path(__file__)):
+        digest.update(source.read_bytes())
+    return f"{load_library(RTX).title} {onnxruntime.__version__} {digest.hexdigest()}"
 
 
 def test_a_network_that_it_cannot_parse_is_refused_with_its_reason(models_dir: Path) -> None:

@@ -6,6 +6,8 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
+from cosyd.asr.moonshine_engines import why_on_processor
+from cosyd.asr.recognizers import ON_ENGINES, RECOGNIZERS
 from cosyd.cli.doctor.check import Check, Setup, fail, ok, warn
 from cosyd.config.schema import Config
 from cosyd.frontend.front_end import needs_denoiser
@@ -48,9 +50,22 @@ def stages(config: Config, why: Refusal | None) -> Iterator[Check]:
     """What each stage runs on, and why there."""
     where = f"CPU: {why.reason}" if why else "GPU: one is there with all that is needed"
     yield ok("stage.vad", where)
-    yield ok("stage.asr", f"CPU: {config.asr.model} runs in ONNX Runtime there, whatever gpu.backend is")
+    yield recogniser(config)
     off = "nobody would hear it (frontend.denoise, vad_input, asr_input)"
     yield ok("stage.denoise", where if needs_denoiser(config.frontend) else f"none: {off}")
+
+
+def recogniser(config: Config) -> Check:
+    """Of a model with engines for a GPU; which of them, ``engine.choice`` says."""
+    model, asked = config.asr.model, config.gpu
+    if model in RECOGNIZERS and model not in ON_ENGINES:
+        return ok("stage.asr", f"CPU: {model} runs there, whatever gpu.backend is")
+    why = why_on_processor(asked)
+    if not why:
+        return ok("stage.asr", "GPU: one is there with all that is needed")
+    if asked.require_gpu or asked.backend == "cuda":
+        return fail("stage.asr", f"CPU, but a GPU is asked for: {why}", CPU_REMEDY)
+    return ok("stage.asr", f"CPU: {why}")
 
 
 def _libraries() -> Iterator[Check]:

@@ -9,9 +9,11 @@ import pytest
 
 from cosyd.asr.hotwords import Hotword
 from cosyd.asr.moonshine import TOKENS_MARGIN, TOKENS_PER_S, Moonshine
+from cosyd.asr.moonshine_networks import HostNetworks
 from cosyd.asr.recognizer import SegmentRequest
 from cosyd.asr.tokenizer import EOS, Tokenizer
 from cosyd.config.schema import AsrConfig
+from cosyd.engine.tensors import TensorSpec
 from cosyd.errors import ConfigError, InferenceError, ModelDamaged, ModelMissing
 
 WORDS = ["▁a", "▁b", "▁c", "▁d", "x"]
@@ -22,27 +24,41 @@ A, B, C, D, X = range(3 + 256, 3 + 256 + 5)
 SURE = 20.0
 
 
-class Encoder:
-    inputs = ("input_values", "attention_mask")
-    outputs = ("last_hidden_state",)
-    device = "CPU"
+def tensors(*names: str) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(name, np.dtype(np.float32), ()) for name in names)
+
+
+class Scripted:
+    """What an engine has that is of no matter here."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Encoder(Scripted):
+    inputs = tensors("input_values", "attention_mask")
+    outputs = tensors("last_hidden_state")
 
     def __init__(self) -> None:
         self.runs = 0
 
-    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[np.ndarray]:
+    def run(
+        self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
+    ) -> dict[str, np.ndarray]:
         self.runs += 1
         assert feeds["attention_mask"].shape == feeds["input_values"].shape
-        return [np.zeros((1, 3, 8), np.float32)]
+        return {"last_hidden_state": np.zeros((1, 3, 8), np.float32)}
 
 
-class Decoder:
+class Decoder(Scripted):
     """Says ``script`` when what it has said so far is a beginning of it, else the script's end or ``D``.
 
     The cache of the first layer holds the tokens themselves, so a wrong cache is a wrong text.
     """
 
-    inputs = (
+    inputs = tensors(
         "input_ids",
         "encoder_hidden_states",
         "encoder_attention_mask",
@@ -50,15 +66,16 @@ class Decoder:
         "past_key_values.0.encoder.key",
         "use_cache_branch",
     )
-    outputs = ("logits", "present.0.decoder.key", "present.0.encoder.key")
-    device = "CPU"
+    outputs = tensors("logits", "present.0.decoder.key", "present.0.encoder.key")
 
     def __init__(self, script: Sequence[int], otherwise: int = D) -> None:
         self.script = list(script)
         self.otherwise = otherwise
         self.runs: list[int] = []  # tokens of each run
 
-    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[np.ndarray]:
+    def run(
+        self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
+    ) -> dict[str, np.ndarray]:
         ids = feeds["input_ids"][0].tolist()
         self.runs.append(len(ids))
         past = feeds["past_key_values.0.decoder.key"]
@@ -74,7 +91,7 @@ class Decoder:
             "present.0.decoder.key": present,
             "present.0.encoder.key": np.zeros((1, 1, 3, 1), np.float32),
         }
-        return [everything[name] for name in (outputs or self.outputs)]
+        return {name: everything[name] for name in (outputs or everything)}
 
     def _next(self, said: list[int]) -> int:
         if said == self.script[: len(said)]:
@@ -84,7 +101,7 @@ class Decoder:
 
 def moonshine(script: Sequence[int], otherwise: int = D) -> tuple[Moonshine, Encoder, Decoder]:
     encoder, decoder = Encoder(), Decoder(script, otherwise)
-    return Moonshine("tiny", encoder, decoder, VOCABULARY, (1, 1)), encoder, decoder
+    return Moonshine("tiny", HostNetworks("tiny", encoder, decoder, (1, 1)), VOCABULARY), encoder, decoder
 
 
 SECOND = np.zeros(16_000, np.float32)
@@ -184,17 +201,23 @@ def test_very_short_audio_is_lengthened() -> None:
 
 def test_other_networks_are_refused() -> None:
     with pytest.raises(ModelDamaged, match="not Moonshine's"):
-        Moonshine("tiny", Decoder([]), Encoder(), VOCABULARY)
+        HostNetworks("tiny", Decoder([]), Encoder())
+
+
+def test_closing_closes_both_networks() -> None:
+    model, encoder, decoder = moonshine([A])
+    model.close()
+    assert encoder.closed and decoder.closed
 
 
 def test_a_failing_network_is_an_inference_error() -> None:
     class Broken(Encoder):
         def run(
             self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
-        ) -> list[np.ndarray]:
+        ) -> dict[str, np.ndarray]:
             raise InferenceError("encoder failed")
 
-    model = Moonshine("tiny", Broken(), Decoder([A]), VOCABULARY, (1, 1))
+    model = Moonshine("tiny", HostNetworks("tiny", Broken(), Decoder([A]), (1, 1)), VOCABULARY)
     with pytest.raises(InferenceError):
         model.transcribe([SegmentRequest(SECOND)])
 

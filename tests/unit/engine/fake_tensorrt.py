@@ -211,6 +211,7 @@ class _Context:
         self._engine = engine
         self._profile = 0
         self._shapes: dict[str, tuple[int, ...]] = {}
+        self._known: tuple[dict[str, Any], dict[str, tuple[int, ...]]] = ({}, {})
         self._addresses: dict[str, int] = {}
 
     def _refuse(self, message: str) -> bool:
@@ -250,7 +251,21 @@ class _Context:
             for name_, shape in self._shapes.items()
             for axis, length in zip(self._engine._inputs[name_].shape, shape, strict=True)
         }
-        return tuple(sizes.get(axis, axis) for axis in value.shape)
+        shape = tuple(sizes.get(axis, axis) for axis in value.shape)
+        if all(isinstance(axis, int) for axis in shape) or len(self._shapes) < len(self._engine._inputs):
+            return shape
+        return self._computed()[name]
+
+    def _computed(self) -> dict[str, tuple[int, ...]]:
+        """Of outputs with lengths of their own, such as a cache that grows: by a run over zeros."""
+        if self._known[0] != self._shapes:
+            kinds = {name: self._engine.get_tensor_dtype(name) for name in self._engine._inputs}
+            feeds = {name: np.zeros(shape, kinds[name]) for name, shape in self._shapes.items()}
+            names = [value.name for value in self._engine.session.get_outputs()]
+            results = self._engine.run(names, feeds)
+            shapes = {name: value.shape for name, value in zip(names, results, strict=True)}
+            self._known = dict(self._shapes), shapes
+        return self._known[1]
 
     def execute_async_v3(self, stream: int) -> bool:
         global _steps

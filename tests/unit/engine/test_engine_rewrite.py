@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import soundfile
 from onnx import TensorProto, helper, numpy_helper
 
 from cosyd.engine.contrib import replace_contrib
 from cosyd.engine.graphs import Weights, fold_shapes, graphs_of, parse
 from cosyd.engine.ort import open_ort_cpu
-from cosyd.engine.rewrite import plain_network
-from cosyd.engine.shipped import SILERO_RATE, moonshine_decoder, moonshine_encoder, silero
+from cosyd.engine.rewrite import Tap, plain_network
+from cosyd.engine.shipped import SILERO_RATE, silero
 from cosyd.errors import ModelDamaged, ModelMissing
 
 Array = np.ndarray[Any, Any]
@@ -45,58 +44,6 @@ def test_silero_gives_the_same_probabilities(models_dir: Path) -> None:
                 theirs, ours = expected["stateN"], got["stateN"]
 
 
-def test_moonshine_says_the_same_words(models_dir: Path) -> None:
-    """Its activations are no longer rounded to 8 bits, so values differ a little and tokens do not."""
-    folder = models_dir / "moonshine-tiny-en"
-    audio = soundfile.read(models_dir / "demo-speech" / "beckett.wav", dtype="float32")[0][None, : 8 * 16_000]
-    mask = np.ones(audio.shape, np.int64)
-    encoder = moonshine_encoder(folder)
-    with open_ort_cpu(encoder.model) as published, open_ort_cpu(encoder.onnx()) as plain:
-        feeds = {"input_values": audio, "attention_mask": mask}
-        expected, hidden = (engine.run(feeds)["last_hidden_state"] for engine in (published, plain))
-    assert np.sqrt(np.mean((hidden - expected) ** 2) / np.mean(expected**2)) < 0.06
-    tokens = [
-        18274,
-        1898,
-        29892,
-        3926,
-        5229,
-        29892,
-        694,
-        4383,
-        29892,
-        1018,
-        1449,
-        29892,
-        4418,
-        1449,
-        29889,
-        2,
-    ]
-    assert decode(folder, hidden, mask, len(tokens)) == tokens
-
-
-def decode(folder: Path, hidden: Array, mask: Array, count: int) -> list[int]:
-    """Greedily, from both branches of the decoder. The published one gives the tokens of the test above."""
-    tokens, cache = [1], {}
-    fresh = open_ort_cpu(moonshine_decoder(folder, cached=False))
-    going_on = open_ort_cpu(moonshine_decoder(folder, cached=True))
-    with fresh, going_on:
-        for index in range(count):
-            engine = going_on if index else fresh
-            feeds = {
-                "input_ids": np.array([[tokens[-1]]]),
-                "encoder_hidden_states": hidden,
-                "encoder_attention_mask": mask,
-                **cache,
-            }
-            known = {spec.name for spec in engine.inputs}
-            outputs = engine.run({name: value for name, value in feeds.items() if name in known})
-            tokens.append(int(outputs.pop("logits")[0, -1].argmax()))
-            cache |= {name.replace("present", "past_key_values"): value for name, value in outputs.items()}
-    return tokens[1:]
-
-
 def test_a_missing_file_and_a_wrong_input_are_told(tmp_path: Path, models_dir: Path) -> None:
     with pytest.raises(ModelMissing, match=r"none\.onnx: not there"):
         plain_network(tmp_path / "none.onnx")
@@ -105,6 +52,38 @@ def test_a_missing_file_and_a_wrong_input_are_told(tmp_path: Path, models_dir: P
         plain_network(path, inputs={"sr": SILERO_RATE})
     with pytest.raises(ModelDamaged, match="no output y"):
         plain_network(path, outputs=["y"])
+
+
+def test_rows_are_picked_and_what_is_inside_is_told() -> None:
+    """A beam's cache and a layer's attention, on a small network: y = sigmoid(x)[rows] w."""
+    make, weights = helper.make_node, {"w": np.full((4, 2), 0.5, np.float32)}
+    nodes = [make("Sigmoid", ["x"], ["deep/inside"]), make("MatMul", ["deep/inside", "w"], ["y"])]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [value("x", TensorProto.FLOAT, ["n", 4])],
+        [value("y", TensorProto.FLOAT, ["n", 2])],
+        [numpy_helper.from_array(v, k) for k, v in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    data = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    made = plain_network(
+        data,
+        shapes={"x": ("held", 4), "y": ("rows", 2)},
+        taps=[Tap("seen", "/inside", ("rows", 4))],
+        outputs=["y", "seen"],
+        picked={"which": ("rows", ["x"])},
+    )
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) / 10
+    with open_ort_cpu(made) as engine:
+        assert [spec.shape for spec in engine.inputs] == [("held", 4), ("rows",)]
+        got = engine.run({"x": x, "which": np.array([2, 2, 0, 1])})
+    expected = 1 / (1 + np.exp(-x[[2, 2, 0, 1]]))
+    np.testing.assert_allclose(got["seen"], expected, rtol=1e-5)
+    np.testing.assert_allclose(got["y"], expected @ weights["w"], rtol=1e-5)
+    with pytest.raises(ModelDamaged, match="0 tensors called /outside"):
+        plain_network(data, taps=[Tap("seen", "/outside", ("n", 4))])
 
 
 # --- operators of ONNX Runtime -----------------------------------------------------------------------------

@@ -27,6 +27,7 @@ class Ear:
     def __init__(self) -> None:
         self.healths: list[Health] = []
         self.usages: list[GpuUsage] = []
+        self.renewals: list[str] = []
 
     def health(self, health: Health) -> None:
         self.healths.append(health)
@@ -34,9 +35,32 @@ class Ear:
     def usage(self, usage: GpuUsage) -> None:
         self.usages.append(usage)
 
+    def alive(self) -> None:
+        pass
+
+    def renew(self, reason: str) -> None:
+        self.renewals.append(reason)
+
     @property
     def codes(self) -> list[str]:
         return [health.code for health in self.healths]
+
+
+class Asked:
+    """A revival: the GPU answers when ``answers`` says so."""
+
+    def __init__(self) -> None:
+        self.failures, self.answers, self.closed = 0, False, False
+
+    def failed(self) -> None:
+        self.failures += 1
+
+    def poll(self) -> bool:
+        answers, self.answers = self.answers, False
+        return answers
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class Bench:
@@ -58,7 +82,10 @@ class Bench:
 
         self.banks = Banks(open_bank, 2, lambda: self.usage, Watermark(0.85, 60))
         self.banks.grow()
-        self.front = RoutedFrontEnd(cpu_front(self.config), 4, self.ear, self.banks, clock=lambda: self.now)
+        self.revival = Asked()
+        self.front = RoutedFrontEnd(
+            cpu_front(self.config), 4, self.ear, self.banks, "", lambda: self.now, self.revival
+        )
 
     def where(self, slot: int) -> str:
         return self.front.backends_of(slot)["vad"].name
@@ -219,6 +246,23 @@ def test_after_the_failure_new_streams_start_on_the_cpu_with_the_reason() -> Non
     assert (bench.where(new), bench.why(new)) == ("fake", "the GPU failed: fake: a step failed: injected")
     assert bench.ear.codes == ["gpu_failed"], "told once"
     bench.front.shut()
+
+
+def test_a_gpu_that_answers_again_has_a_new_process_asked_for() -> None:
+    """The streams go on on the CPU until then; see tests/gpu/dead_gpu.py for a real one."""
+    bench = Bench(fail_at=0)
+    slot = bench.front.open(MONO)
+    bench.front.step()
+    assert (bench.revival.failures, bench.ear.renewals) == (0, []), "nobody asks while it works"
+    x = noise(16_000)
+    out = feed(bench.front, slot, x[:8_000], flush=False)
+    assert bench.revival.failures == 1
+    bench.revival.answers = True
+    out += feed(bench.front, slot, x[8_000:], at=8_000)
+    assert bench.ear.renewals == ["the GPU answers again; the GPU failed: fake: a step failed: injected"]
+    np.testing.assert_array_equal(rows(out, slot)[0], np.arange(32) * FRAME.block)
+    bench.front.shut()
+    assert bench.revival.closed
 
 
 def test_a_device_that_does_not_say_its_memory_has_failed() -> None:

@@ -35,7 +35,7 @@ def rules(monkeypatch):
     def fakes(config, emit):
         with running() as run:
             run.pipeline._emit = emit
-            yield run.pipeline, {}
+            yield run.pipeline, dict
 
     monkeypatch.setattr("cosyd.pipeline.open_recognition", fakes)
     yield

@@ -30,7 +30,7 @@ def transcribe(monkeypatch: pytest.MonkeyPatch):
     def fakes(config, emit):
         with running() as run:
             run.pipeline._emit = emit
-            yield run.pipeline, {}
+            yield run.pipeline, dict
 
     monkeypatch.setattr(offline, "open_recognition", fakes)
 

@@ -108,6 +108,29 @@ def test_hung_it_is_killed_and_unhealthy_until_its_successor_is_ready(target):
     run(scenario())
 
 
+def test_replaced_on_purpose_its_successor_is_there_at_once():
+    async def scenario():
+        watched = Watched(obedient)
+        watched.worker.renew("not running yet: nothing to replace")
+        watched.worker.start()
+        for count in (1, 2, 3, 4, 5):  # more often than what counts as a crash loop
+            await watched.until(lambda count=count: watched.states.count(WorkerState.RUNNING) == count)
+            statistics = watched.worker.statistics()
+            assert (statistics.restarts, statistics.crash_loop) == (count - 1, False)
+            watched.worker.renew("the GPU answers again")
+        await watched.until(lambda: watched.states.count(WorkerState.RUNNING) == 6)
+        assert watched.worker.statistics().last_error == "replaced: the GPU answers again"
+        assert watched.states[:4] == [
+            WorkerState.STARTING,
+            WorkerState.RUNNING,
+            WorkerState.WAITING,
+            WorkerState.STARTING,
+        ]
+        await watched.worker.stop()
+
+    run(scenario())
+
+
 def test_one_that_gives_up_is_not_started_again():
     async def scenario():
         watched = Watched(gives_up)
