@@ -239,6 +239,9 @@ class TextConfig(Section):
 
     numbers: bool = restart(False, "Numbers, times, dates and money in figures; needs `cosyd[text]`.")
     language: Literal["en", "zh", "ja"] = restart("en", "numbers: the language that is spoken.")
+    script: Literal["simplified", "traditional"] | None = restart(
+        None, "Chinese in these characters, whichever the model writes; needs `cosyd[text]`."
+    )
     sentences: bool = restart(
         False, "A capital first and a mark last, where the model writes neither; English."
     )

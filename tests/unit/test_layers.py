@@ -74,6 +74,7 @@ OWNERS: dict[str, set[str]] = {
     "prometheus_client": {"runtime"},
     "rich": {"cli", "demo.py"},
     "watchfiles": {"config"},
+    "opencc": {"asr/text/script.py"},
     "wetext": {"asr/text/numbers.py"},
 }
 MEASURES = "bench"  # compares with the libraries themselves, so it may import any of them

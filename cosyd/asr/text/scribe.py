@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cosyd.asr.text.mask import Mask, read_words
 from cosyd.asr.text.numbers import Numbers
+from cosyd.asr.text.script import load_script
 from cosyd.asr.text.sentences import as_sentences
 from cosyd.config.schema import TextConfig
 from cosyd.errors import ConfigError
@@ -41,6 +42,8 @@ class Scribe:
 def make_scribe(config: TextConfig) -> Scribe:
     """Raises ModelMissing without a library that is needed, ConfigError for files and hooks."""
     steps: list[Step] = []
+    if config.script is not None:
+        steps.append(load_script(config.script))
     if config.numbers:
         steps.append(Numbers.load(config.language))
     if config.sentences:

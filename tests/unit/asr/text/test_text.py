@@ -48,6 +48,27 @@ def test_chinese_numbers() -> None:
     assert Numbers.load("zh")("三点半见，我要二十五块") == "3:30见，我要25块"
 
 
+@pytest.mark.parametrize(
+    ("script", "said", "written"),
+    [
+        ("simplified", "觀察中國的曲線, OK?", "观察中国的曲线, OK?"),
+        ("simplified", "观察中国", "观察中国"),
+        ("traditional", "观察中国的头发和发展", "觀察中國的頭髮和發展"),
+    ],
+)
+def test_chinese_in_one_script(script: str, said: str, written: str) -> None:
+    """发 is two characters in the other script: words decide which."""
+    pytest.importorskip("opencc", reason="OpenCC is not installed: pip install cosyd[text]")
+    assert make_scribe(TextConfig(script=script)).write(said) == written
+
+
+def test_script_comes_before_numbers() -> None:
+    pytest.importorskip("opencc", reason="OpenCC is not installed: pip install cosyd[text]")
+    pytest.importorskip("wetext", reason="wetext is not installed: pip install cosyd[text]")
+    scribe = make_scribe(TextConfig(script="simplified", numbers=True, language="zh"))
+    assert scribe.write("三點半見，我要二十五塊") == "3:30见，我要25块"
+
+
 def test_only_what_the_grammar_changes_is_taken() -> None:
     """Words that it leaves alone keep their case, whatever it does to the others."""
     numbers = Numbers(lambda text: text.replace("twenty two", "22"))
