@@ -103,7 +103,7 @@ def nothing_left() -> object:
     threads = set(threading.enumerate())
     yield
     assert set(threading.enumerate()) <= threads
-    assert not list(SHARED_MEMORY.glob(f"cosyd-tap-{os.getpid()}-*"))  # others may be testing at the same time
+    assert not list(SHARED_MEMORY.glob(f"cosyd-tap-{os.getpid()}-*"))  # other processes test, too
 
 
 def test_a_tap_measures_each_channel(recording: Path) -> None:
