@@ -23,6 +23,7 @@ LEAD_S = 1.5  # of noise alone before someone speaks, as in any room that one en
 PUSH_S = 0.25
 PLACES_DEG = (13.0, 80.0, 147.0, -146.0, -79.0, -12.0)  # where talkers stand, by turns
 HEIGHT_DEG = 8.0  # a mouth above a table
+NOISES = ("kitchen", "tap", "dishes", "bike")  # from one place
 
 
 @dataclass(frozen=True)

@@ -4,72 +4,68 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from cosyd.array.agc import GainControl
 from cosyd.array.echo import EchoCanceller
-from cosyd.array.echo_reference import ReferenceLine
 from cosyd.array.geometry import Geometry
-from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
-from cosyd.asr.recognizers import load_recognizer
+from cosyd.bench import echo_gain
+from cosyd.bench.echo_gain import Words
 from cosyd.bench.echo_peers import Canceller, cancellers
+from cosyd.bench.parts import Parts, measure
 from cosyd.bench.report import Report
-from cosyd.bench.scene import Room, impulse_responses
+from cosyd.bench.scene import Room, Scene, Sound, render
+from cosyd.bench.scene_echo import Loudspeaker
 from cosyd.bench.speech import Audio, Clip, eval_clips, speech_power
 from cosyd.bench.text import normalise
-from cosyd.config.paths import Paths
-from cosyd.config.schema import ArrayConfig, AsrConfig, FrontendConfig, PathsConfig
-from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME
 
-GEOMETRY = Geometry.of(ArrayConfig(geometry="square-4"))
-LOUDSPEAKER = (30.0, -20.0, 0.15)  # azimuth, elevation in degrees, distance in metres: below the microphones
-TALKER = (120.0, 10.0, 1.5)
-ECHO_DB = -30.0  # level of the echo at the microphone, dBFS while something is played
-HISS_DB = -50.0  # the microphone's own noise, against the echo
+ONE = Geometry(((0.0, 0.0, 0.0),), (0,), (1,))  # a microphone and what is played: peers take no more
+TALKER = (120.0, 10.0, 1.5)  # azimuth, elevation in degrees, distance in metres
+HISS_DB = 50.0  # the microphone's own noise, below the echo or the talker
 LEAD_S = 4.0  # of far end before the talker sets in
 TAIL_S = 0.5
+DELAY_MS = 40.0
+ECHOES_DB = (0.0, 10.0)  # of the echo, against the talker
 FAR_CLIPS = 24  # half a minute of speech and more
 MICS = (1, 4, 7)
 FAR, NEAR = "coffee-commands", "librispeech-other"
 METHOD = (
-    "Rooms simulated with the image source method (pyroomacoustics); the loudspeaker 15 cm from the array, "
-    f"the talker 1.5 m; the microphone's noise {-HISS_DB:.0f} dB below the echo. Far end: coffee-commands, "
-    "near end: librispeech-other (neither was used to tune). *ERLE*: power of the echo over that of what "
-    "comes out, far end only, the microphone's noise counted as what is left. WER with Moonshine tiny-en on "
-    "the whole clip, after 4 s of far end and with 40 ms of delay; *lost* is against the same clip without "
-    "echo. Delay, jumps and drift are for each canceller to find out. Gain control is given the clips "
-    "at three levels, rounded to 16 bits. CPU is of one thread."
+    "Scenes of `cosyd.bench.scene`: rooms simulated with the image source method (pyroomacoustics), the "
+    f"loudspeaker 15 cm from the array, the talker 1.5 m; noise {HISS_DB:.0f} dB below the echo or the "
+    "talker. Far end: coffee-commands, near end: librispeech-other (neither was used to tune). *ERLE*: power "
+    "of the echo over that of what comes out, far end only, the noise counted as what is left. WER with "
+    f"Moonshine tiny-en on the whole clip, after {LEAD_S:.0f} s of far end and with {DELAY_MS:.0f} ms of "
+    "delay; *lost* is against the same clip without echo. Delay, jumps and drift are for each canceller to "
+    "find out. Gain control is given clips at levels from loud and clipped to quiet, rounded to 16 bits. CPU "
+    "is processor time of one thread."
 )
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Far end only. ``judged_s``: from when to when the echo is measured."""
+    """Far end only. ``how``: of the `Loudspeaker`; ``judged_s``: from when to when the echo is measured."""
 
     name: str
+    how: dict[str, Any] = field(default_factory=lambda: {"delay_ms": DELAY_MS})
     rt60_s: float = 0.3
-    delay_ms: float = 0.0
-    drift_ppm: float = 0.0
-    jump_ms: float = 0.0  # after 6 s
-    distortion: bool = False
     judged_s: tuple[float, float] = (2.0, 6.0)
 
 
+_LATER, _JUMPED = (6.0, 12.0), (7.5, 12.0)
 SCENARIOS = (
-    Scenario("room of 0.3 s", delay_ms=40),
-    Scenario("room of 0.6 s", rt60_s=0.6, delay_ms=40),
-    Scenario("no delay, as of a hardware loopback"),
-    Scenario("400 ms of delay", delay_ms=400),
-    Scenario("loudspeaker distorts", delay_ms=40, distortion=True),
-    Scenario("playback 100 ppm fast, after 6 s", delay_ms=20, drift_ppm=100, judged_s=(6.0, 12.0)),
-    Scenario("playback 100 ppm slow, after 6 s", delay_ms=20, drift_ppm=-100, judged_s=(6.0, 12.0)),
-    Scenario("1.5 s after the delay jumps by 50 ms", delay_ms=60, jump_ms=50, judged_s=(7.5, 12.0)),
-    Scenario("1.5 s after the delay jumps back by 50 ms", delay_ms=60, jump_ms=-50, judged_s=(7.5, 12.0)),
+    Scenario("room of 0.3 s"),
+    Scenario("room of 0.6 s", rt60_s=0.6),
+    Scenario("no delay, as of a hardware loopback", {}),
+    Scenario("400 ms of delay", {"delay_ms": 400}),
+    Scenario("loudspeaker distorts", {"delay_ms": DELAY_MS, "distorts": True}),
+    Scenario("playback 100 ppm fast, after 6 s", {"delay_ms": 20, "drift_ppm": 100}, judged_s=_LATER),
+    Scenario("playback 100 ppm slow, after 6 s", {"delay_ms": 20, "drift_ppm": -100}, judged_s=_LATER),
+    Scenario("1.5 s after the delay jumps by 50 ms", {"delay_ms": 60, "jump_ms": 50}, judged_s=_JUMPED),
+    Scenario("1.5 s after it jumps back by 50 ms", {"delay_ms": 60, "jump_ms": -50}, judged_s=_JUMPED),
 )
 
 
@@ -92,65 +88,17 @@ def far_end(seconds: float, seed: int) -> Audio:
     return np.resize(np.concatenate(level), round(seconds * FRAME.rate_hz))
 
 
-def through(sound: Audio, place: tuple[float, float, float], rt60_s: float) -> Audio:
-    """At the first microphone, by FFT."""
-    response = impulse_responses(GEOMETRY, Room(rt60_s=rt60_s), *place)[0]
-    size = 1 << (len(sound) + len(response) - 1).bit_length()
-    heard = np.fft.irfft(np.fft.rfft(sound, size) * np.fft.rfft(response, size), size)
-    return np.asarray(heard[: len(sound)], np.float32)
-
-
-def scaled(sound: Audio, db: float) -> Audio:
-    """To this level, dBFS of the stretches in which there is sound."""
-    return sound * np.float32(10 ** (db / 20) / np.sqrt(speech_power(sound)))
-
-
-def hiss(count: int, seed: int) -> Audio:
-    noise = np.random.default_rng(seed).standard_normal(count, np.float32)
-    return noise * np.float32(10 ** ((ECHO_DB + HISS_DB) / 20))
-
-
-def echo_of(scenario: Scenario, played: Audio) -> Audio:
-    """The echo alone, at the microphone."""
-    sound = np.tanh(8 * played) / 8 if scenario.distortion else played
-    echo = _late(through(sound.astype(np.float32), LOUDSPEAKER, scenario.rt60_s), scenario.delay_ms)
-    if scenario.jump_ms:
-        at = 6 * FRAME.rate_hz
-        echo = np.concatenate([echo[:at], _late(echo, scenario.jump_ms)[at:]])
-    if scenario.drift_ppm:
-        echo = _drifting(echo, scenario.drift_ppm)
-    return scaled(echo, ECHO_DB)
-
-
-def _late(sound: Audio, ms: float) -> Audio:
-    samples = round(ms * FRAME.rate_hz / 1000)
-    if samples < 0:
-        return np.pad(sound[-samples:], (0, -samples))
-    return np.pad(sound, (samples, 0))[: len(sound)]
-
-
-def _drifting(sound: Audio, ppm: float) -> Audio:
-    ratio, step = 1 + ppm * 1e-6, 4_096
-    line = ReferenceLine(1, len(sound))
-    line.write(sound[None])
-    pieces = [
-        line.read(at * ratio, min(step, len(sound) - at), ratio)[0] for at in range(0, len(sound), step)
-    ]
-    return np.concatenate(pieces)
-
-
-def run(quick: bool) -> dict[str, Any]:
+def run(quick: bool = False, only: Sequence[str] = ()) -> dict[str, Any]:
+    """``only``: these parts; of the others the kept report's results stay. None named: all."""
     report = Report("echo", "Echo cancellation", METHOD, quick)
-    peers = cancellers()
-    _far_end_only(report, peers, takes=1 if quick else 2)
-    store = ModelStore(Paths.resolve(PathsConfig()).models)
-    recognizer = load_recognizer(AsrConfig(), store)
-    chosen = list(eval_clips(NEAR, 4 if quick else 16))
-    _double_talk(report, peers, recognizer, chosen)
-    _gain(report, recognizer, chosen)
-    recognizer.close()
-    _cost(report, peers, seconds=4 if quick else 20)
-    return report.as_dict()
+    peers, clips = cancellers(), 4 if quick else 32
+    parts: Parts = {
+        "far_end": lambda report: _far_end_only(report, peers, takes=1 if quick else 2),
+        "double_talk": lambda report: _double_talk(report, peers, list(eval_clips(NEAR, clips))),
+        "gain": lambda report: echo_gain.measure(report, clips),
+        "cost": lambda report: _cost(report, peers, seconds=4 if quick else 20),
+    }
+    return measure(report, parts, only)
 
 
 # --- far end only --------------------------------------------------------------------------------------
@@ -159,10 +107,8 @@ def run(quick: bool) -> dict[str, Any]:
 def _far_end_only(report: Report, peers: dict[str, Canceller], takes: int) -> None:
     rows = []
     for scenario in SCENARIOS:
-        values = {
-            name: float(np.mean([_erle(scenario, peer, take) for take in range(takes)]))
-            for name, peer in peers.items()
-        }
+        found = [_erle(scenario, peers, take) for take in range(takes)]
+        values = {name: float(np.mean([erle[name] for erle in found])) for name in peers}
         rows.append((scenario.name, *(f"{value:.1f}" for name, value in values.items() if name != "nothing")))
         report.add(
             f"ERLE, {scenario.name}", values["cosyd"], "dB", target=30, at_least=True, note=f"{takes} takes"
@@ -171,87 +117,68 @@ def _far_end_only(report: Report, peers: dict[str, Canceller], takes: int) -> No
     report.table("Echo return loss enhancement, dB", head, rows)
 
 
-def _erle(scenario: Scenario, canceller: Canceller, take: int) -> float:
-    played = far_end(scenario.judged_s[1] + 0.1, take)
-    echo = echo_of(scenario, played)
-    out = canceller(echo + hiss(len(echo), take), played)
+def _erle(scenario: Scenario, peers: dict[str, Canceller], take: int) -> dict[str, float]:
+    seconds = scenario.judged_s[1] + 0.1
+    loudspeaker = Loudspeaker(far_end(seconds, take), **scenario.how)
+    room = Room(rt60_s=scenario.rt60_s)
+    scene = render(ONE, room, [], seconds=seconds, hum_snr_db=HISS_DB, loudspeaker=loudspeaker, seed=take)
     part = slice(*(round(s * FRAME.rate_hz) for s in scenario.judged_s))
-    return float(10 * np.log10(np.square(echo[part]).mean() / (np.square(out[part]).mean() + 1e-12)))
+    outs = {name: canceller(*_both(scene))[part] for name, canceller in peers.items()}
+    echo = np.square(scene.echo[part, 0]).mean()
+    return {name: float(10 * np.log10(echo / (np.square(out).mean() + 1e-12))) for name, out in outs.items()}
+
+
+def _both(scene: Scene) -> tuple[Audio, Audio]:
+    """Microphone and reference."""
+    return np.ascontiguousarray(scene.frames[:, 0]), np.ascontiguousarray(scene.frames[:, 1])
 
 
 # --- double talk ---------------------------------------------------------------------------------------
 
 
-def _double_talk(
-    report: Report, peers: dict[str, Canceller], recognizer: SegmentRecognizer, chosen: Sequence[Clip]
-) -> None:
-    clean = _wer(recognizer, chosen, [_near(clip)[0] for clip in chosen])
-    rows = [("no echo", *[f"{clean:.1f}"] * 2)]
-    for name, canceller in peers.items():
-        wer = [_wer(recognizer, chosen, _talks(chosen, canceller, ser)) for ser in (0.0, -10.0)]
-        rows.append((name, *(f"{value:.1f}" for value in wer)))
-        if name == "cosyd":
-            note = f"{len(chosen)} clips; {clean:.1f} % without echo"
-            report.add("WER lost, echo as loud as the talker", wer[0] - clean, "points", target=2, note=note)
-            report.add("WER lost, echo 10 dB louder", wer[1] - clean, "points", note=note)
-    report.table("WER in double talk, %", ("", "echo as loud as the talker", "echo 10 dB louder"), rows)
-
-
-def _near(clip: Clip) -> tuple[Audio, Audio]:
-    """The clip in the room with the microphone's noise, from where the talker sets in; and before it."""
-    lead, tail = round(LEAD_S * FRAME.rate_hz), round(TAIL_S * FRAME.rate_hz)
-    sound = scaled(through(np.pad(clip.audio, (lead, tail)), TALKER, 0.3), ECHO_DB)
-    return (sound + hiss(len(sound), 1))[lead:], sound
-
-
-def _talks(clips: Sequence[Clip], canceller: Canceller, ser_db: float) -> list[Audio]:
-    """What the recogniser gets of each clip."""
+def _double_talk(report: Report, peers: dict[str, Canceller], clips: Sequence[Clip]) -> None:
+    """Of the recogniser's words with each canceller, those that it gets wrong."""
     lead = round(LEAD_S * FRAME.rate_hz)
-    heard = []
-    for take, clip in enumerate(clips):
-        near = _near(clip)[1]
-        played = far_end(len(near) / FRAME.rate_hz, take)
-        echo = scaled(_late(through(played, LOUDSPEAKER, 0.3), 40), ECHO_DB - ser_db)
-        heard.append(canceller(near + echo + hiss(len(near), 1), played)[lead:])
-    return heard
+    wer: dict[str, list[float]] = {name: [] for name in peers}
+    with Words() as words:
+        clean = words.wer(clips, [_talk(clip, None, take)[0] for take, clip in enumerate(clips)])
+        for echo_db in ECHOES_DB:
+            scenes = [_talk(clip, echo_db, take) for take, clip in enumerate(clips)]
+            for name, canceller in peers.items():
+                wer[name].append(words.wer(clips, [canceller(*scene)[lead:] for scene in scenes]))
+    note = f"{len(clips)} clips; {clean:.1f} % without echo"
+    same, louder = wer["cosyd"]
+    report.add("WER lost, echo as loud as the talker", same - clean, "points", target=2, note=note)
+    report.add("WER lost, echo 10 dB louder", louder - clean, "points", note=note)
+    said = sum(len(normalise(clip.text).split()) for clip in clips)
+    rows = [("no echo", *[f"{clean:.1f}"] * 2)]
+    rows += [(name, *(f"{value:.1f}" for value in values)) for name, values in wer.items()]
+    head = ("", "echo as loud as the talker", "echo 10 dB louder")
+    report.table(f"WER in double talk, %, {said} words", head, rows)
 
 
-def _wer(recognizer: SegmentRecognizer, clips: Sequence[Clip], heard: Sequence[Audio]) -> float:
-    import jiwer
-
-    texts = [recognizer.transcribe([SegmentRequest(np.ascontiguousarray(audio))])[0].text for audio in heard]
-    said, understood = [normalise(clip.text) for clip in clips], [normalise(text) for text in texts]
-    share: float = jiwer.wer(said, understood)
-    return 100 * share
-
-
-# --- gain ----------------------------------------------------------------------------------------------
-
-
-def _gain(report: Report, recognizer: SegmentRecognizer, chosen: Sequence[Clip]) -> None:
-    """Whether speech at one level helps the recogniser: quiet speech in 16 bits, as it is and levelled."""
-    rows = []
-    for db in (-20.0, -40.0, -60.0):
-        quiet = [np.round(scaled(clip.audio, db) * 32_768) / np.float32(32_768) for clip in chosen]
-        plain = _wer(recognizer, chosen, quiet)
-        levelled = _wer(recognizer, chosen, [_levelled(audio) for audio in quiet])
-        rows.append((f"{db:.0f} dBFS", f"{plain:.1f}", f"{levelled:.1f}"))
-    report.table("WER by the level of speech, %", ("", "as it is", "frontend.agc"), rows)
-
-
-def _levelled(audio: Audio) -> Audio:
-    config = FrontendConfig()
-    gain = GainControl(config.agc_level_db, config.agc_most_db)
-    padded = np.pad(audio, (0, -len(audio) % FRAME.block)).reshape(-1, FRAME.block)
-    return np.concatenate([gain.process(block, 1.0) for block in padded])
+def _talk(clip: Clip, echo_db: float | None, take: int) -> tuple[Audio, Audio]:
+    """Microphone and reference, ``LEAD_S`` before the clip begins; None: nothing is played, and no lead."""
+    azimuth, elevation, distance = TALKER
+    lead_s = 0.0 if echo_db is None else LEAD_S
+    talker = Sound(clip.audio, ((0, azimuth),), distance, elevation, lead_s)
+    seconds = lead_s + len(clip.audio) / FRAME.rate_hz + TAIL_S
+    loudspeaker = None
+    if echo_db is not None:
+        loudspeaker = Loudspeaker(far_end(seconds, take), echo_db=echo_db, delay_ms=DELAY_MS)
+    scene = render(
+        ONE, Room(), [talker], seconds=seconds, hum_snr_db=HISS_DB, loudspeaker=loudspeaker, seed=take
+    )
+    return _both(scene)
 
 
 # --- cost ----------------------------------------------------------------------------------------------
 
 
 def _cost(report: Report, peers: dict[str, Canceller], seconds: float) -> None:
-    played = far_end(seconds, 0)
-    microphone = scaled(through(played, LOUDSPEAKER, 0.3), ECHO_DB)
+    loudspeaker = Loudspeaker(far_end(seconds, 0))
+    scene = render(ONE, Room(), [], seconds=seconds, hum_snr_db=HISS_DB, loudspeaker=loudspeaker)
+    microphone, played = _both(scene)
     rows = []
     for name, canceller in peers.items():
         if name != "nothing":

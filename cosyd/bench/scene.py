@@ -1,4 +1,4 @@
-"""Scenes for microphone arrays: talkers who stand or walk and noises in a room, with the truth about them.
+"""Scenes for microphone arrays: talkers who stand or walk, noises and an echo in a room, with the truth.
 
 Rooms are simulated with the image source method (Allen & Berkley 1979) of pyroomacoustics. A voice that moves
 is cut into short overlapping pieces, each heard from where the talker then is.
@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.array.geometry import Geometry, unit
+from cosyd.bench.scene_echo import Loudspeaker
 from cosyd.bench.speech import Audio, speech_power
 from cosyd.spec import FRAME
 
 PIECE_S = 0.1  # of a moving voice; at 1 m/s and 2 m away 3 degrees
 HUM_WAVES = 32  # directions from which a diffuse noise comes
+_NOBODY = 1e-2  # power that takes the place of the talkers' where there are none: -20 dBFS
 _PEAK = 0.5  # loudest sample of a scene: room for a louder one, as a device has
 
 Channels = NDArray[np.float32]  # [n, channels]
@@ -69,18 +71,29 @@ class Truth:
 
 @dataclass(frozen=True)
 class Scene:
-    """``frames`` float32 [n, channels] as the device would give them, and the truth."""
+    """``frames`` float32 [n, channels] as the device would give them, and the truth.
+
+    ``target``, ``echo``: what the microphones hear of the talkers and of the loudspeaker, alone. ``played``:
+    what the loudspeaker gets; the device's reference channels, where it has some, carry it.
+    """
 
     frames: Channels
     truth: tuple[Truth, ...]
-    target: Channels = field(default_factory=lambda: np.zeros((0, 0), np.float32))  # the talkers alone
+    target: Channels = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    echo: Channels = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    played: Audio = field(default_factory=lambda: np.zeros(0, np.float32))
+    loudspeaker: Loudspeaker | None = None
 
     def write(self, path: Path) -> None:
-        """A 16-bit WAV, and beside it what is true in JSON."""
+        """A 16-bit WAV, and beside it what is true in JSON; what is played also as NAME-played.wav."""
         import soundfile
 
         soundfile.write(path, self.frames, FRAME.rate_hz, subtype="PCM_16")
-        truth = {"talkers": [asdict(talker) for talker in self.truth]}
+        truth: dict[str, Any] = {"talkers": [asdict(talker) for talker in self.truth]}
+        if self.loudspeaker is not None:
+            truth["loudspeaker"] = self.loudspeaker.truth()
+            played = path.with_name(f"{path.stem}-played.wav")
+            soundfile.write(played, self.played, FRAME.rate_hz, subtype="PCM_16")
         path.with_suffix(".json").write_text(json.dumps(truth, indent=1) + "\n")
 
 
@@ -94,6 +107,7 @@ def render(
     snr_db: float | None = None,
     hum: Audio | None = None,
     hum_snr_db: float = 30.0,
+    loudspeaker: Loudspeaker | None = None,
     channels: int | None = None,
     seed: int = 0,
 ) -> Scene:
@@ -101,27 +115,31 @@ def render(
 
     ``snr_db``: talkers to ``noises`` as the first microphone hears them (None: levels as they are). ``hum``:
     noise that comes from everywhere, ``hum_snr_db`` below the talkers; white noise where there is none.
+    Where nobody talks, say for how many ``seconds``; levels are then against -20 dBFS.
     """
     rng = np.random.default_rng(seed)
     length = round((seconds or _end(talkers)) * FRAME.rate_hz)
     target = sum((_heard(geometry, room, sound, length) for sound in talkers), _silence(geometry, length))
-    power = np.mean([10 ** (sound.level_db / 10) for sound in talkers]) * 1e-2 if talkers else 1e-2
+    level = _loudness(target) or _NOBODY
     noise = _silence(geometry, length)
     for sound in noises:
         noise += _heard(geometry, room, sound, length)
     if snr_db is not None and noises:
         noise *= _gain(float(np.square(noise).mean()), _loudness(target), snr_db)
     everywhere = _diffuse(geometry, hum, length, rng)
-    level = _loudness(target) or float(power)
     everywhere *= _gain(float(np.square(everywhere).mean()), level, hum_snr_db)
-    total = target + noise + everywhere
+    echo, played = _echo(geometry, room, loudspeaker, length, level)
+    total = target + noise + everywhere + echo
     scale = np.float32(_PEAK / max(float(np.abs(total).max()), 1e-9))
     truth = tuple(_truth(sound) for sound in talkers)
-    return Scene(_on_device(geometry, total * scale, channels), truth, target * scale)
+    frames = _on_device(geometry, total * scale, channels)
+    if loudspeaker is not None:
+        frames[:, list(geometry.references)] = played[:, None]
+    return Scene(frames, truth, target * scale, echo * scale, played, loudspeaker)
 
 
 def _end(talkers: Sequence[Sound]) -> float:
-    return max(sound.start_s + len(sound.audio) / FRAME.rate_hz for sound in talkers) + 0.5
+    return max((sound.start_s + len(sound.audio) / FRAME.rate_hz for sound in talkers), default=0.0) + 0.5
 
 
 def _truth(sound: Sound) -> Truth:
@@ -139,6 +157,19 @@ def _silence(geometry: Geometry, length: int) -> Channels:
 
 def _loudness(target: Channels) -> float:
     return speech_power(target[:, 0]) if len(target) and np.abs(target).max() > 0 else 0.0
+
+
+def _echo(
+    geometry: Geometry, room: Room, loudspeaker: Loudspeaker | None, length: int, level: float
+) -> tuple[Channels, Audio]:
+    """What the microphones hear of the loudspeaker, and what that gets."""
+    if loudspeaker is None:
+        return _silence(geometry, length), np.zeros(length, np.float32)
+    place = (loudspeaker.azimuth_deg, loudspeaker.elevation_deg, loudspeaker.distance_m)
+    response = impulse_responses(geometry, room, *place)
+    echo = loudspeaker.late(_convolve(loudspeaker.emitted(length), response)[:length])
+    echo *= _gain(_loudness(echo), level, -loudspeaker.echo_db)
+    return echo, loudspeaker.played(length)
 
 
 def _gain(noise_power: float, speech: float, snr_db: float) -> np.float32:

@@ -11,13 +11,19 @@ from cosyd.cli.common import note, print_json
 from cosyd.errors import GpuError, UsageError
 from cosyd.gpu.probe import why_unusable
 
+IN_PARTS = ("array", "echo")  # benchmarks of which parts can be measured alone
+
 
 def run(args: Namespace) -> int:
     if args.what == "gpu" and (reason := why_unusable()) is not None:
         raise GpuError(f"nothing to measure on a GPU: {reason}")
     if args.memory_csv and args.what != "gpu":
         raise UsageError("--memory-csv belongs to bench gpu")
-    options = {"memory_csv": args.memory_csv} if args.memory_csv else {}
+    options: dict[str, Any] = {"memory_csv": args.memory_csv} if args.memory_csv else {}
+    if args.only:
+        if args.what not in IN_PARTS:
+            raise UsageError(f"--only belongs to bench {' and '.join(IN_PARTS)}")
+        options["only"] = args.only
     bench = importlib.import_module(f"cosyd.bench.{args.what}")
     result: dict[str, Any] = bench.run(args.quick, **options)
     if args.json:

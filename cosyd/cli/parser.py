@@ -334,6 +334,12 @@ def _add_bench(commands: Commands[Parser]) -> None:
     )
     bench.add_argument("--quick", action="store_true", help="a shorter run with less exact figures")
     bench.add_argument(
+        "--only",
+        metavar="PART",
+        nargs="+",
+        help="array, echo: measure these parts anew and keep the others' results",
+    )
+    bench.add_argument(
         "--memory-csv",
         metavar="FILE",
         type=Path,
