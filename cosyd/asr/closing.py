@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from cosyd.asr.decode import Decode
 from cosyd.asr.doubt import believed
 from cosyd.asr.stable import keep_promise
-from cosyd.asr.utterance import Context, Utterance, join
+from cosyd.asr.utterance import Context, Utterance
+from cosyd.asr.window import joined
 from cosyd.asr.words import fitted
 from cosyd.types import Checkpoint, EndReason, Final, Transcript
 
@@ -29,7 +30,7 @@ class Closing:
 
     def settle(self, transcript: Transcript) -> None:
         """The result of the decode, on the audio since the utterance's anchor."""
-        self.transcript = join(self.utterance.settled, transcript)
+        self.transcript = joined(self.utterance.settled, transcript)
 
     def final(self, transcript: Transcript) -> Final:
         utterance = self.utterance
@@ -47,6 +48,8 @@ class Closing:
             more=self.more,
             model=transcript.model,
             others=tuple(other for other in transcript.others if other.startswith(utterance.stable.text)),
+            language=transcript.language,
+            language_conf=transcript.language_conf,
         )
 
 

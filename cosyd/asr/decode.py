@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.asr.hotwords import Hotword
+from cosyd.asr.window import Window
 from cosyd.types import EndReason, Transcript
 
 DecodeKind = Literal["partial", "speculative", "final"]
@@ -19,8 +20,8 @@ class Decode:
     """``audio`` float32 [n] at 16 kHz covers ``start_sample`` to ``end_sample`` of the source clock.
 
     ``id`` grows with every request of a listener. ``anchor`` and ``blocks``: where in the utterance the audio
-    begins and ends, in front-end blocks. ``slack_s``: how long, in audio time, the result can wait (a
-    speculative final is not needed before the endpoint).
+    begins and ends, in front-end blocks; with a ``window`` it begins there. ``slack_s``: how long, in audio
+    time, the result can wait (a speculative final is not needed before the endpoint).
     ``prompt``, ``draft``, ``context``, ``hotwords`` and ``words`` as in SegmentRequest; context comes before
     ``start_sample``, which is at ``origin_s`` seconds of the source clock. ``reason`` is a final's.
     """
@@ -43,6 +44,7 @@ class Decode:
     words: bool = False
     origin_s: float = 0.0
     reason: EndReason | None = None
+    window: Window | None = None
 
 
 @dataclass(frozen=True, eq=False)

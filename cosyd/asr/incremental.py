@@ -12,8 +12,9 @@ from cosyd.asr.doubt import believed
 from cosyd.asr.endpoint import EndpointRules
 from cosyd.asr.gate import Gate
 from cosyd.asr.hotwords import Hotword, parse_hotwords
-from cosyd.asr.stable import keep_promise
+from cosyd.asr.stable import keep_promise, without_doubtful_end
 from cosyd.asr.utterance import Block, Utterance, concatenate
+from cosyd.asr.window import Window
 from cosyd.config.schema import AsrConfig
 from cosyd.spec import FRAME
 from cosyd.types import EndReason, Partial, Transcript
@@ -77,7 +78,7 @@ class IncrementalDecoder:
 
     def _ask_partial(self, utterance: Utterance) -> Decode:
         utterance.asked = len(utterance.blocks)
-        return self._request(utterance, "partial", utterance.asked)
+        return self._request(utterance, "partial", utterance.asked, window=utterance.window)
 
     def _request(
         self,
@@ -88,10 +89,13 @@ class IncrementalDecoder:
         slack_s: float = 0.0,
         padding: int = 0,
         reason: EndReason | None = None,
+        window: Window | None = None,
     ) -> Decode:
+        """On the audio of a ``window``, for the next one if that is full; None: all since the anchor."""
         self._next_id += 1
-        blocks = utterance.blocks[utterance.anchor : position]
-        before, said = ([], "") if kind == "partial" else self._context_of(utterance, position)
+        first, said = (window.start, window.said) if window else (utterance.anchor, Transcript(""))
+        blocks = utterance.blocks[first:position]
+        before, context = ([], "") if kind == "partial" else self._context_of(utterance, position)
         return Decode(
             id=self._next_id,
             source=self._source,
@@ -103,14 +107,15 @@ class IncrementalDecoder:
             anchor=utterance.anchor,
             blocks=position,
             slack_s=slack_s,
-            prompt=utterance.prompt,
-            draft=utterance.draft,
-            context=said,
+            prompt=utterance.prompt(said.text),
+            draft=utterance.draft_after(said.tokens),
+            context=context,
             context_samples=len(before) * FRAME.block,
             reason=reason,
             hotwords=self._hotwords_of(utterance),
-            words=self._words and kind != "partial",
+            words=window.full(position) if window else self._words,
             origin_s=blocks[0].sample / self._rate_hz,
+            window=window,
         )
 
     def _hotwords_of(self, utterance: Utterance) -> tuple[Hotword, ...]:
@@ -134,18 +139,18 @@ class IncrementalDecoder:
         if decode.id <= utterance.newest:
             return []
         utterance.newest = decode.id
-        transcript = believed(transcript, utterance.speech_between(decode.anchor, decode.blocks))
+        first = decode.window.start if decode.window else decode.anchor
+        transcript = believed(transcript, utterance.speech_between(first, decode.blocks))
         if decode is utterance.speculation:
             utterance.speculated = transcript
         if decode.anchor != utterance.anchor:
             return []  # asked before the utterance was settled up to its anchor
-        before = (utterance.transcript.text, utterance.stable.text)
         utterance.heard(decode, transcript)
         # A final that is under way was asked to begin with what is stable now: nothing may be added.
         if self._partials and not self._speculated(utterance):
             utterance.stable.add(decode.blocks, utterance.transcript, self._rules.earliest_split)
         utterance.settle()
-        return self._partial(utterance, decode, before) if self._partials else []
+        return self._partial(utterance, decode) if self._partials else []
 
     def failed(self, utterance: Utterance, decode: Decode) -> None:
         """A speculation that failed is not tried again; the endpoint asks for a final."""
@@ -153,10 +158,13 @@ class IncrementalDecoder:
             utterance.speculation = None
             utterance.failed_cut = decode.blocks
 
-    def _partial(self, utterance: Utterance, decode: Decode, before: tuple[str, str]) -> list[Partial]:
-        stable = utterance.stable.text
-        text = keep_promise(stable, utterance.transcript.text)
-        if not text or (utterance.transcript.text, stable) == before:
+    def _partial(self, utterance: Utterance, decode: Decode) -> list[Partial]:
+        stable, newest = utterance.stable.text, utterance.transcript
+        text = keep_promise(stable, newest.text)
+        if decode.kind == "partial":  # of a speculation the words at the end are complete
+            text = without_doubtful_end(text, newest.sure, stable)
+        if not text or (text, stable) == utterance.shown:
             return []
-        conf = utterance.transcript.conf
+        utterance.shown = text, stable
+        conf = newest.conf
         return [Partial(utterance.number, text, stable, utterance.start_sample, decode.end_sample, conf)]

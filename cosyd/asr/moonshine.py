@@ -228,7 +228,8 @@ class Moonshine:
             words = self._words(said, decoder, text, sure, audio, request.context_samples / FRAME.rate_hz)
         readings = dict.fromkeys(self._vocabulary.decode(tokens) for tokens in said.others)
         others = [reading for reading in readings if reading != text][:OTHERS]
-        return Transcript(text, said.tokens, conf, words, sure, tuple(others))
+        counts = tuple(last - first + 1 for first, last in self._bounds(said.tokens)) if sure else ()
+        return Transcript(text, said.tokens, conf, words, sure, tuple(others), counts=counts)
 
     def _sure(self, said: _Said, text: str) -> tuple[float, ...]:
         """The least probability among the tokens of each word."""

@@ -10,6 +10,7 @@ the recogniser is sure of it and of all before it: what it doubts is what the wh
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cosyd.spec import FRAME
@@ -21,6 +22,8 @@ from cosyd.types import Transcript
 AGREE_MS = 1_000
 HOLD_BACK = 3
 SURE = 0.8  # least probability of every token of a word that is promised
+SHOWN_SURE = 0.6  # ... of a word at the end that is shown
+DOUBTFUL_END = 2  # words that may be missing at the end
 _HISTORY = 128  # partials kept; AGREE_MS at one a block is 63
 
 
@@ -66,6 +69,17 @@ def keep_promise(promised: str, text: str) -> str:
         return costs[j], not ends_alike, abs(j - len(old))
 
     return " ".join(old + new[min(range(len(costs)), key=unlikeness) :])
+
+
+def without_doubtful_end(text: str, sure: Sequence[float], promised: str) -> str:
+    """``text`` without the words at its end that the recogniser doubts: most were cut off in the middle, and
+    the next partial says something else. ``sure``: of the last so many words."""
+    words, least = split_words(text), len(split_words(promised))
+    for p in list(sure)[: -DOUBTFUL_END - 1 : -1]:
+        if p >= SHOWN_SURE or len(words) <= least:
+            break
+        words.pop()
+    return " ".join(words)
 
 
 class _Heard(NamedTuple):

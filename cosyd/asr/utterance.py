@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cosyd.asr.decode import Decode
 from cosyd.asr.endpoint import Progress
 from cosyd.asr.stable import StablePrefix, keep_promise, split_words
+from cosyd.asr.window import Window, joined
 from cosyd.spec import FRAME
 from cosyd.types import Transcript
 
@@ -76,6 +77,8 @@ class Utterance:
     anchor: int = 0  # position before which everything is settled and not decoded any more
     settled: Transcript = field(default_factory=lambda: Transcript(""))  # what was said before it
     draft: tuple[int, ...] = ()  # tokens of the newest result from the anchor on
+    shown: tuple[str, str] = ("", "")  # text and stable of the newest partial
+    window: Window = field(default_factory=Window)  # what partials hear
     context: Context | None = None
     speculation: Decode | None = None
     speculated: Transcript | None = None
@@ -116,8 +119,13 @@ class Utterance:
 
     def heard(self, decode: Decode, transcript: Transcript) -> None:
         """A result on the blocks from the anchor to ``decode.blocks``."""
-        self.draft = transcript.tokens
-        self.transcript = join(self.settled, transcript)
+        window = decode.window or Window(self.anchor)
+        whole = joined(window.said, transcript)
+        self.draft = whole.tokens
+        self.transcript = joined(self.settled, whole)
+        stable = split_words(self.stable.text)
+        kept = split_words(self.transcript.text)[: len(stable)] == stable
+        self.window = window.moved(transcript, decode.blocks, decode.origin_s) if kept else window
         words = len(split_words(self.transcript.text))
         if words > self.most_words:
             self.most_words, self.news = words, decode.blocks
@@ -137,29 +145,21 @@ class Utterance:
             return
         if speculation.anchor != self.anchor or speculation.blocks - self.anchor < SETTLE_BLOCKS:
             return
-        whole = join(self.settled, result)
+        whole = joined(self.settled, result)
         self.settled = replace(whole, text=keep_promise(self.stable.text, whole.text))
         self.anchor = speculation.blocks
+        self.window = Window(self.anchor)
         self.stable.promise(self.settled.text, self.anchor)
         self.transcript, self.draft = self.settled, ()
 
-    @property
-    def prompt(self) -> str:
-        """The stable words from the anchor on."""
-        return " ".join(split_words(self.stable.text)[len(split_words(self.settled.text)) :])
+    def prompt(self, said: str = "") -> str:
+        """The stable words from the anchor on, without as many of them as ``said`` has."""
+        before = len(split_words(self.settled.text)) + len(split_words(said))
+        return " ".join(split_words(self.stable.text)[before:])
 
-
-def join(first: Transcript, second: Transcript) -> Transcript:
-    """Two pieces one after the other; the confidence is the mean over the tokens."""
-    if not first.text or not second.text:
-        return second if second.text else first
-    counts = len(first.tokens), len(second.tokens)
-    conf = None
-    if first.conf is not None and second.conf is not None:
-        conf = (first.conf * counts[0] + second.conf * counts[1]) / max(1, sum(counts))
-    text = f"{first.text} {second.text}"
-    tokens = first.tokens + second.tokens
-    return Transcript(text, tokens, conf, first.words + second.words, first.sure + second.sure)
+    def draft_after(self, said: tuple[int, ...]) -> tuple[int, ...]:
+        """The draft without these tokens; none where it does not begin with them."""
+        return self.draft[len(said) :] if self.draft[: len(said)] == said else ()
 
 
 def concatenate(blocks: Sequence[Block], padding: int = 0) -> Audio:
