@@ -152,6 +152,11 @@ def _add_pipeline(commands: Commands[Parser]) -> None:
     transcribe.add_argument("files", metavar="FILE", nargs="+", help="any file that libsndfile reads")
     transcribe.add_argument("--realtime", action="store_true", help="at the recording's own pace")
     transcribe.add_argument("--model", metavar="NAME", help="the model to use")
+    transcribe.add_argument(
+        "--language",
+        metavar="CODE",
+        help="what is spoken, such as en or zh, or auto; with a model that hears it, unless --model names one",
+    )
     _json(_configuration(transcribe), "print one final message a line, as JSON, with the file's name")
 
 
@@ -329,7 +334,10 @@ def _add_bench(commands: Commands[Parser]) -> None:
             "echo",
             "confidence",
             "hotwords",
+            "languages",
             "words",
+            "load",
+            "partials",
         ),
     )
     bench.add_argument("--quick", action="store_true", help="a shorter run with less exact figures")
@@ -345,6 +353,7 @@ def _add_bench(commands: Commands[Parser]) -> None:
         type=Path,
         help="gpu: memory and load over time, with a chart beside it",
     )
+    bench.add_argument("--hours", metavar="H", type=_positive, help="streaming: of audio in the endurance run")
     _json(bench)
 
 
