@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from cosyd.asr.recognizer import SegmentRecognizer
+from cosyd.config.languages import AUTO, named
 from cosyd.config.schema import AsrConfig
 from cosyd.errors import ConfigError
 
@@ -43,10 +44,33 @@ def _moonshine(
     )
 
 
-_LOADERS: dict[str, Callable[[Path, AsrConfig], SegmentRecognizer]] = {"moonshine-tiny-en": _moonshine}
+def _whisper(folder: Path, config: AsrConfig) -> SegmentRecognizer:
+    from cosyd.asr.whisper import Whisper
+
+    return Whisper.load(
+        folder,
+        name=folder.name,
+        language=config.language,
+        threads=config.threads,
+        beam=config.beam or FINALS_BEAM,
+    )
+
+
+_LOADERS: dict[str, Callable[[Path, AsrConfig], SegmentRecognizer]] = {
+    "moonshine-tiny-en": _moonshine,
+    "whisper-tiny-en": _whisper,
+    "whisper-base": _whisper,
+}
+_ENGLISH_ONLY = {"moonshine-tiny-en", "whisper-tiny-en"}
+OF_MANY_LANGUAGES = "whisper-base"
 
 RECOGNIZERS = tuple(_LOADERS)
 ON_ENGINES = ("moonshine-tiny-en",)  # also on a GPU, as the folders of streaming models
+
+
+def hears(model: str, language: str) -> bool:
+    """Whether a model, by its name, may know a language. Of a folder of one's own its loading tells."""
+    return model not in _ENGLISH_ONLY or language in (AUTO, "en")
 
 
 def load_recognizer(
@@ -55,11 +79,15 @@ def load_recognizer(
     """The recogniser that the configuration names, loaded and warm. ``open_networks``: opens Moonshine's;
     None: on the processor.
 
-    Raises ConfigError for a name that is no recogniser's, ModelMissing or ModelDamaged for its files.
+    Raises ConfigError for a name that is no recogniser's and for a language that it does not hear,
+    ModelMissing or ModelDamaged for its files.
     """
-    loader = _LOADERS.get(config.model)
+    loader = _whisper if runs_whisper(config.model, store) else _LOADERS.get(config.model)
     if loader is None:
         raise ConfigError([f"asr.model: {config.model!r} is not a recogniser{_hint(config.model)}"])
+    if not hears(config.model, config.language):
+        remedy = f"set asr.model to {OF_MANY_LANGUAGES} for {named(config.language)}"
+        raise ConfigError([f"asr.language: {config.model} hears English only; {remedy}"])
     if open_networks is not None and config.model in ON_ENGINES:
         loader = partial(_moonshine, open_networks=open_networks)
     recognizer = loader(store.require(config.model), config)
@@ -68,8 +96,22 @@ def load_recognizer(
 
 
 def streaming_folder(config: AsrConfig, store: Store) -> Path | None:
-    """The folder of one's own model that the configuration names; None: it names a recogniser of cosyd's."""
-    return None if config.model in _LOADERS else store.own(config.model)
+    """The folder of one's own streaming model that the configuration names; None: it names a recogniser of
+    whole utterances, one of cosyd's or the folder of a Whisper."""
+    folder = None if config.model in _LOADERS else store.own(config.model)
+    return None if _is_whisper(folder) else folder
+
+
+def runs_whisper(model: str, store: Store) -> bool:
+    """Whether a model, by its name or folder, is a Whisper, which needs CTranslate2."""
+    if model in _LOADERS:
+        return _LOADERS[model] is _whisper
+    return _is_whisper(store.own(model))
+
+
+def _is_whisper(folder: Path | None) -> bool:
+    """Whether it looks like a model in CTranslate2's format; what it really is, loading it tells."""
+    return folder is not None and (folder / "model.bin").is_file()
 
 
 def open_streaming(
@@ -100,4 +142,4 @@ def _hint(name: str) -> str:
     close = get_close_matches(name, RECOGNIZERS, 1)
     if close:
         return f", did you mean {close[0]!r}?"
-    return f"; there are: {', '.join(RECOGNIZERS)}, and the folder of any streaming model"
+    return f"; there are: {', '.join(RECOGNIZERS)}, and the folder of any streaming model or Whisper"

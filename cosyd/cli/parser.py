@@ -155,7 +155,7 @@ def _add_pipeline(commands: Commands[Parser]) -> None:
     transcribe.add_argument(
         "--language",
         metavar="CODE",
-        help="what is spoken, such as en or zh, or auto; with a model that hears it, unless --model names one",
+        help="what is spoken, such as en or zh, or auto; brings a model that hears it if none is named",
     )
     _json(_configuration(transcribe), "print one final message a line, as JSON, with the file's name")
 

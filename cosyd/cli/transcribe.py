@@ -10,23 +10,37 @@ from pathlib import Path
 
 import msgspec
 
-from cosyd.cli.common import console, print_line, printable
+from cosyd.asr.recognizers import OF_MANY_LANGUAGES, hears
+from cosyd.cli.common import console, note, print_line, printable
 from cosyd.cli.program import complain
 from cosyd.cli.settings import load_config
 from cosyd.client import AsrFinal
+from cosyd.config.schema import Config
 from cosyd.runtime.offline import transcribe
 
 Progress = Callable[[Path, float], None]
 
 
 def run(args: Namespace) -> int:
-    config = load_config(args, [f"asr.model={args.model}"] if args.model else []).config
+    config = _configuration(args)
     show = _json_line if args.json else _text_line(many=len(args.files) > 1)
     with _progress() as progress:
         failures = transcribe(args.files, config, realtime=args.realtime, on_final=show, on_progress=progress)
     for failure in failures:
         complain(failure)
     return failures[-1].exit_code if failures else 0
+
+
+def _configuration(args: Namespace) -> Config:
+    """A language that the configured model does not hear brings its own model, unless one is named."""
+    named = {"asr.model": args.model, "asr.language": args.language}
+    config = load_config(args, [f"{key}={value}" for key, value in named.items() if value]).config
+    asked = args.language is not None and args.model is None
+    if asked and not hears(config.asr.model, config.asr.language):
+        note(f"{config.asr.model} hears English only; using {OF_MANY_LANGUAGES}")
+        asr = config.asr.model_copy(update={"model": OF_MANY_LANGUAGES})
+        config = config.model_copy(update={"asr": asr})
+    return config
 
 
 def _json_line(file: Path, final: AsrFinal) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
+from cosyd.asr.recognizers import runs_whisper
 from cosyd.cli.doctor.check import Check, Setup, fail, ok
 from cosyd.config.schema import Config
 from cosyd.errors import ModelError
@@ -22,11 +23,18 @@ def examine(setup: Setup) -> Iterator[Check]:
         sound = sound and check.status == "ok"
         yield check
     yield runtime(store, loadable=sound)
+    if any(runs_whisper(name, store) for name in recognisers(setup.config)):
+        yield ctranslate2()
 
 
 def needed(config: Config) -> list[str]:
     """The models that this configuration uses."""
-    return [config.asr.model, *models_needed(config.frontend)]
+    return [*recognisers(config), *models_needed(config.frontend)]
+
+
+def recognisers(config: Config) -> list[str]:
+    """The models of one or two passes."""
+    return list(filter(None, (config.asr.model, config.asr.second_pass)))
 
 
 def model(store: ModelStore, name: str) -> Check:
@@ -35,6 +43,14 @@ def model(store: ModelStore, name: str) -> Check:
     except ModelError as error:
         return fail(f"models.{name}", str(error), f"cosyd models pull {name}")
     return ok(f"models.{name}", f"whole, in {store.path(name)}")
+
+
+def ctranslate2() -> Check:
+    """What Whisper runs on is installed."""
+    try:
+        return ok("models.whisper", f"ctranslate2 {version('ctranslate2')}")
+    except PackageNotFoundError:
+        return fail("models.whisper", "ctranslate2 is not installed", "pip install cosyd[whisper]")
 
 
 def runtime(store: ModelStore, *, loadable: bool) -> Check:
