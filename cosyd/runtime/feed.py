@@ -30,6 +30,7 @@ ATTACH_EVERY_S = 0.05  # how often to look whether the ring exists; a start wait
 STATE_EVERY_S = 0.05  # how often to ask how the writer is
 LATE_S = 0.003  # by how much a delivery is usually late; looking too early costs another look
 IDLE_BLOCKS = 3  # looked at together while nobody speaks: three times fewer awakenings, 64 ms later at most
+LEAP_SHARE = 8  # of the ring given up by who was lapped: at 30 s of ring, 3.75 s until it could happen again
 WARM_UP_S = 1.0  # audio before a checkpoint that settles the states of denoiser and VAD; not listened to
 
 
@@ -154,13 +155,14 @@ class Feed:
     def _open(self) -> RingReader:
         """At the checkpoint; a resumed utterance needs the front end warmed up with what came before it."""
         with RingReader.attach(self.ring_path) as reader:
-            spec = reader.spec
+            spec, leap = reader.spec, reader.capacity // LEAP_SHARE
         wanted = self._wanted(spec)
         self.listen_from = 0
         if wanted is None or not self.checkpoint.opened:
-            return RingReader.attach(self.ring_path, position=wanted)
+            return RingReader.attach(self.ring_path, position=wanted, leap=leap)
         self.listen_from = wanted
-        return RingReader.attach(self.ring_path, position=max(0, wanted - spec.frames(WARM_UP_S)))
+        begin = max(0, wanted - spec.frames(WARM_UP_S))
+        return RingReader.attach(self.ring_path, position=begin, leap=leap)
 
     def _wanted(self, spec: AudioSpec) -> int | None:
         """The checkpoint in the ring's clock: the device may have come back at another rate."""
