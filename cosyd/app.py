@@ -26,6 +26,7 @@ from cosyd.publish.publisher import Publisher
 from cosyd.runtime.board import Board
 from cosyd.runtime.commands import Commands
 from cosyd.runtime.fleet import Fleet
+from cosyd.runtime.fleet_context import FleetContext
 from cosyd.runtime.hotword_lists import HotwordLists
 from cosyd.runtime.hotwords import HotwordKeeper
 from cosyd.runtime.ipc import Failed
@@ -111,7 +112,8 @@ class Daemon:
     async def _fleet(self, board: Board) -> AsyncIterator[Fleet]:
         patience = Patience.for_watchdog(self._notifier.watchdog_s)
         config = self._hotwords.configure(self._config)
-        fleet = Fleet(config, self._paths, board, self._metrics, patience, self._give_up)
+        context = FleetContext(config, self._paths, board, self._metrics, patience, self._give_up)
+        fleet = Fleet(context)
         fleet.start()
         try:
             yield fleet

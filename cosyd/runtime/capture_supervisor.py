@@ -7,42 +7,28 @@ which that was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from cosyd.config.paths import Paths, ring_path
-from cosyd.config.schema import Config
+from cosyd.config.paths import ring_path
 from cosyd.runtime import capture_worker
-from cosyd.runtime.board import Board, SourceRecord
+from cosyd.runtime.board import SourceRecord
+from cosyd.runtime.fleet_context import FleetContext
 from cosyd.runtime.ipc import Failed, FromWorker, Open
-from cosyd.runtime.metrics import Metrics
 from cosyd.runtime.recognition_supervisor import RecognitionSupervisor
-from cosyd.runtime.supervision import Patience, SupervisedWorker, WorkerState
+from cosyd.runtime.supervision import SupervisedWorker, WorkerState
 from cosyd.types import CaptureProgress, DeviceLost, DeviceOpened, GapRecorded, SourceEnded
 
 CAPTURE_EVENTS = (DeviceOpened, DeviceLost, GapRecorded, SourceEnded, CaptureProgress)
 
 
 class CaptureSupervisor:
-    """``config``: what the next worker starts with. ``on_fatal``: no source is left that could be used."""
+    """Tells ``context.on_fatal`` when no source is left that could be used."""
 
-    def __init__(
-        self,
-        config: Config,
-        paths: Paths,
-        board: Board,
-        metrics: Metrics,
-        patience: Patience,
-        recognition: RecognitionSupervisor,
-        on_fatal: Callable[[Failed], None],
-    ) -> None:
-        self.config = config
-        self._paths = paths
-        self._board = board
-        self._metrics = metrics
-        self._patience = patience
+    def __init__(self, context: FleetContext, recognition: RecognitionSupervisor) -> None:
+        self._context = context
+        self._board = context.board
+        self._metrics = context.metrics
         self._recognition = recognition
-        self._on_fatal = on_fatal
         self._may_open = False
         self._delivered = False  # some device has been opened in this life of the daemon
 
@@ -58,7 +44,7 @@ class CaptureSupervisor:
             lambda: self._arguments(record),
             lambda message: self._received(record, message),
             lambda state: self._entered(record, state),
-            self._patience,
+            self._context.patience,
         )
         record.worker.start()
 
@@ -73,8 +59,8 @@ class CaptureSupervisor:
     def _arguments(self, record: SourceRecord) -> tuple[Any, ...]:
         return (
             record.config,
-            ring_path(self._paths, record.name),
-            self.config.log.level,
+            ring_path(self._context.paths, record.name),
+            self._context.config.log.level,
             not self._may_open,
             not record.handed_over,  # nobody has read its ring: what there is, another daemon left
             capture_worker.standard_input(record.config),
@@ -116,4 +102,4 @@ class CaptureSupervisor:
         """
         statuses = {record.status for record in self._board.records.values()}
         if failure and not self._delivered and statuses == {"failed"}:
-            self._on_fatal(failure)
+            self._context.on_fatal(failure)

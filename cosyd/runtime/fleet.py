@@ -9,47 +9,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-from cosyd.config.paths import Paths, ring_path
+from cosyd.config.paths import ring_path
 from cosyd.config.reload import Changes
 from cosyd.config.schema import Config, SourceConfig
 from cosyd.ring import remove_ring
-from cosyd.runtime.board import Board, SourceRecord
+from cosyd.runtime.board import SourceRecord
 from cosyd.runtime.capture_supervisor import CaptureSupervisor
 from cosyd.runtime.debug_tap import tap_path
-from cosyd.runtime.ipc import Failed, Reconfigure, SetLogLevel, SetMuted
-from cosyd.runtime.metrics import Metrics
+from cosyd.runtime.fleet_context import FleetContext
+from cosyd.runtime.ipc import Reconfigure, SetLogLevel, SetMuted
 from cosyd.runtime.recognition_supervisor import RecognitionSupervisor
-from cosyd.runtime.supervision import Patience, SupervisedWorker
+from cosyd.runtime.supervision import SupervisedWorker
 from cosyd.types import Checkpoint
 
 
 class Fleet:
-    """Starts, watches, changes and stops the workers. ``on_fatal`` is told of what no restart can mend."""
+    """Starts, watches, changes and stops the workers."""
 
-    def __init__(
-        self,
-        config: Config,
-        paths: Paths,
-        board: Board,
-        metrics: Metrics,
-        patience: Patience,
-        on_fatal: Callable[[Failed], None],
-    ) -> None:
-        self._config = config
-        self._paths = paths
-        self._board = board
-        self._metrics = metrics
-        self.recognition = RecognitionSupervisor(
-            config, paths, board, metrics, patience, self._recogniser_ready, on_fatal
-        )
-        self.capture = CaptureSupervisor(config, paths, board, metrics, patience, self.recognition, on_fatal)
+    def __init__(self, context: FleetContext) -> None:
+        self._context = context
+        self._board = context.board
+        self.recognition = RecognitionSupervisor(context, self._recogniser_ready)
+        self.capture = CaptureSupervisor(context, self.recognition)
 
     # --- life ---
 
     def start(self) -> None:
         """Start the recogniser; the devices follow when it is ready."""
         self.recognition.worker.start()
-        for source in self._config.sources:
+        for source in self._context.config.sources:
             self.capture.start(self._board.add(source))
 
     def _recogniser_ready(self) -> None:
@@ -87,18 +75,13 @@ class Fleet:
         """Whether speech into at least one source would become text now."""
         return self.recognition.running and any(record.listening for record in self._board.records.values())
 
-    @property
-    def drained(self) -> bool:
-        """Whether every source has ended and is recognised to its end."""
-        return all(record.drained for record in self._board.records.values())
-
     # --- changes ---
 
     async def apply(self, config: Config, changes: Changes) -> None:
         """Swap in a configuration whose restart-only keys are the old ones."""
-        before = {source.name: source for source in self._config.sources}
+        before = {source.name: source for source in self._context.config.sources}
         after = {source.name: source for source in config.sources}
-        self._config = self.recognition.config = self.capture.config = config
+        self._context.config = config
         for name in changes.removed:
             await self._remove(name)
         for name in changes.changed:
@@ -115,8 +98,7 @@ class Fleet:
 
     def favour(self, applied: Callable[[Config], Config]) -> None:
         """Other hotwords, which are all that ``applied`` changes in a configuration."""
-        config = applied(self._config)
-        self._config = self.recognition.config = self.capture.config = config
+        config = self._context.config = applied(self._context.config)
         for source in config.sources:
             if source.name in self._board.records:
                 self._board.records[source.name].config = source
@@ -134,7 +116,7 @@ class Fleet:
 
     def _remove_tap(self, name: str) -> None:
         """What a recogniser that was killed has left; one that ended in order has left none."""
-        remove_ring(tap_path(ring_path(self._paths, name)))
+        remove_ring(tap_path(ring_path(self._context.paths, name)))
 
     def _add(self, source: SourceConfig, checkpoint: Checkpoint) -> None:
         record = self._board.add(source)
@@ -150,4 +132,4 @@ class Fleet:
         await self.recognition.forget(name)
         self._remove_tap(name)
         self._board.remove(record)
-        self._metrics.forget(name)
+        self._context.metrics.forget(name)

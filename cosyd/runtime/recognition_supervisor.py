@@ -14,19 +14,18 @@ from collections.abc import Callable
 from typing import Any
 
 from cosyd.asr.hotwords import Hotword, Rejected
-from cosyd.config.paths import Paths, ring_path
-from cosyd.config.schema import Config
+from cosyd.config.paths import ring_path
 from cosyd.errors import ControlError
 from cosyd.publish.messages import DAEMON
 from cosyd.runtime import recognition_worker
-from cosyd.runtime.board import Board, SourceRecord
+from cosyd.runtime.board import SourceRecord
+from cosyd.runtime.fleet_context import FleetContext
 from cosyd.runtime.ipc import (
     AddSource,
     ChannelsJudged,
     CheckHotwords,
     CloseExpected,
     Drained,
-    Failed,
     FromWorker,
     GapSeen,
     GpuReport,
@@ -44,9 +43,8 @@ from cosyd.runtime.ipc import (
     SourceLost,
     ToWorker,
 )
-from cosyd.runtime.metrics import Metrics
 from cosyd.runtime.renewals import Renewals
-from cosyd.runtime.supervision import Patience, SupervisedWorker, WorkerState
+from cosyd.runtime.supervision import SupervisedWorker, WorkerState
 from cosyd.types import DeviceOpened, Final, Partial
 
 log = logging.getLogger("cosyd.runtime")
@@ -56,31 +54,24 @@ AVAILABLE_S = 10.0  # loading the models takes one to three seconds
 
 
 class RecognitionSupervisor:
-    """``config``: what the next worker starts with. ``on_ready``: the models are loaded, at each start."""
+    """``on_ready``: the models are loaded, at each start."""
 
-    def __init__(
-        self,
-        config: Config,
-        paths: Paths,
-        board: Board,
-        metrics: Metrics,
-        patience: Patience,
-        on_ready: Callable[[], None],
-        on_fatal: Callable[[Failed], None],
-    ) -> None:
-        self.config = config
-        self._paths = paths
-        self._board = board
-        self._metrics = metrics
-        self._patience = patience
+    def __init__(self, context: FleetContext, on_ready: Callable[[], None]) -> None:
+        self._context = context
+        self._board = context.board
+        self._metrics = context.metrics
         self._on_ready = on_ready
-        self._on_fatal = on_fatal
         self._awaited: dict[FromWorker, asyncio.Event] = {}
         self._checked: dict[int, asyncio.Future[tuple[Rejected, ...]]] = {}  # answers that are waited for
         self._checks = 0
         self._renewals = Renewals()
         self.worker = SupervisedWorker(
-            "recognition", recognition_worker.main, self._arguments, self._received, self._entered, patience
+            "recognition",
+            recognition_worker.main,
+            self._arguments,
+            self._received,
+            self._entered,
+            context.patience,
         )
 
     @property
@@ -127,7 +118,7 @@ class RecognitionSupervisor:
         answered = self._awaited[answer] = asyncio.Event()
         self.send(question)
         try:
-            await asyncio.wait_for(answered.wait(), self._patience.stop_s)
+            await asyncio.wait_for(answered.wait(), self._context.patience.stop_s)
         except asyncio.TimeoutError:
             return False
         finally:
@@ -153,10 +144,10 @@ class RecognitionSupervisor:
     def _arguments(self) -> tuple[Any, ...]:
         records = self._board.records.values()
         sources = tuple(self._add_source(r) for r in records if r.handed_over and not r.drained)
-        return self.config, sources
+        return self._context.config, sources
 
     def _add_source(self, record: SourceRecord) -> AddSource:
-        ring = str(ring_path(self._paths, record.name))
+        ring = str(ring_path(self._context.paths, record.name))
         return AddSource(record.config, ring, record.checkpoint, record.muted)
 
     # --- states ---
@@ -168,7 +159,7 @@ class RecognitionSupervisor:
             for record in self._board.records.values():
                 self._board.recogniser_died(record)
         elif state is WorkerState.FAILED and self.worker.failure:
-            self._on_fatal(self.worker.failure)
+            self._context.on_fatal(self.worker.failure)
 
     # --- messages ---
 

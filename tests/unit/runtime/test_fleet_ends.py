@@ -12,6 +12,7 @@ from cosyd.publish.messages import Device, State
 from cosyd.runtime import capture_supervisor, recognition_supervisor
 from cosyd.runtime.board import Board
 from cosyd.runtime.fleet import Fleet
+from cosyd.runtime.fleet_context import FleetContext
 from cosyd.runtime.ipc import Drained
 from cosyd.runtime.metrics import Metrics
 from cosyd.runtime.supervision import Patience, WorkerState, WorkerStatistics
@@ -48,13 +49,17 @@ def published():
 
 
 @pytest.fixture
-def fleet(monkeypatch, published):
+def board(published):
+    return Board(published.append, lambda name: None, "model")
+
+
+@pytest.fixture
+def fleet(monkeypatch, board):
     for module in (capture_supervisor, recognition_supervisor):
         monkeypatch.setattr(module, "SupervisedWorker", IdleWorker)
     config = Config(sources=(SourceConfig(name="talk", type="file", path="talk.wav"),))
-    board = Board(published.append, lambda name: None, "model")
     paths = Paths.resolve(PathsConfig())
-    fleet = Fleet(config, paths, board, Metrics(), Patience(), pytest.fail)
+    fleet = Fleet(FleetContext(config, paths, board, Metrics(), Patience(), pytest.fail))
     fleet.start()
     return fleet
 
@@ -65,6 +70,10 @@ def capture(fleet):
     return worker
 
 
+def over(board):
+    return board.records["talk"].drained
+
+
 def told(published):
     """The events and states of the source, in order."""
     return [
@@ -73,7 +82,7 @@ def told(published):
 
 
 @pytest.mark.parametrize("first", ["capture", "recognition"])
-def test_it_is_over_when_both_have_said_so(fleet, capture, published, first):
+def test_it_is_over_when_both_have_said_so(fleet, board, capture, published, first):
     """They speak through different pipes: whichever the daemon reads first."""
     steps = [
         lambda: capture.says(SourceEnded(16_000)),
@@ -83,17 +92,17 @@ def test_it_is_over_when_both_have_said_so(fleet, capture, published, first):
         steps.reverse()
     capture.says(OPENED)
     steps[0]()
-    assert not fleet.drained and told(published) == ["opening", "opened", "listening"]
+    assert not over(board) and told(published) == ["opening", "opened", "listening"]
     steps[1]()
-    assert fleet.drained and told(published)[3:] == ["ended", "ended"]
+    assert over(board) and told(published)[3:] == ["ended", "ended"]
 
 
-def test_a_source_that_gave_nothing_is_over_at_once(fleet, capture, published):
+def test_a_source_that_gave_nothing_is_over_at_once(board, capture, published):
     capture.says(SourceEnded(0))
-    assert fleet.drained and told(published) == ["opening", "ended", "ended"]
+    assert over(board) and told(published) == ["opening", "ended", "ended"]
 
 
-def test_a_worker_killed_after_the_end_changes_nothing(fleet, capture, published):
+def test_a_worker_killed_after_the_end_changes_nothing(fleet, board, capture, published):
     capture.says(OPENED)
     capture.says(SourceEnded(16_000))
     fleet.recognition.worker.says(Drained("talk"))
@@ -101,7 +110,7 @@ def test_a_worker_killed_after_the_end_changes_nothing(fleet, capture, published
     capture.enters(WorkerState.WAITING)
     capture.says(SourceEnded(16_000))
     assert told(published) == ["restarting", "ended"]
-    assert fleet.drained
+    assert over(board)
 
 
 def test_a_ring_is_its_own_only_when_somebody_has_read_it(fleet, capture):
