@@ -67,6 +67,8 @@ class Spelling:
         self.crossing: list[tuple[int, bytes]] = []  # tokens with a boundary inside, and their letters
         for token in range(self.size):
             self._add(token, letters(_folded(vocabulary.piece(token))))
+        self.ends = self.opening.copy()
+        self.ends[EOS] = True
 
     def _add(self, token: int, spelled: bytes) -> None:
         if not spelled:
@@ -186,6 +188,15 @@ class Bias:
     def lent(self, state: int) -> float:
         """What a text in this state has been lent."""
         return self._automaton.lent(state)
+
+    def settled(self, state: int) -> float:
+        """What is earned for good where the word ends here."""
+        return self._automaton.step(state, _BOUNDARY)[1]
+
+    @property
+    def ends(self) -> NDArray[np.bool_]:
+        """bool [vocabulary]: the tokens with which the word before them ends, EOS included."""
+        return self._spelling.ends
 
     def next(self, state: int, token: int) -> int:
         return int(self._of(state).next[token])
