@@ -1,7 +1,7 @@
-"""Moonshine's networks as its decoding sees them; and the published files, on ONNX Runtime on the processor.
+"""Moonshine's networks as its decoding sees them; and on ONNX Runtime on the processor.
 
-Three files: an encoder ``input_values`` [1, N] -> hidden [1, T, 288]; a decoder in two branches, one that
-starts afresh with any number of tokens and one that goes on from a cache; a vocabulary.
+Published are an encoder, a decoder in two branches, one that starts afresh and one that goes on from a cache,
+and a vocabulary. What runs is made of these, once (``engine.moonshine_lean``, ``engine.moonshine``).
 """
 
 from __future__ import annotations
@@ -10,25 +10,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.asr.moonshine_decoder import HostDecoder
 from cosyd.asr.recognizer import Audio
 from cosyd.engine.protocol import Engine
-from cosyd.errors import ModelDamaged, ModelMissing
+from cosyd.errors import ModelDamaged
 from cosyd.types import Backend
 
 Array = NDArray[Any]
 Result = TypeVar("Result")
 Cache = Any  # keys and values of the tokens so far: the decoder's own, whoever searches only hands it back
 
-ENCODER_FILE, DECODER_FILE, VOCABULARY_FILE = (
-    "encoder_model.ort",
-    "decoder_model_merged.ort",
-    "tokenizer.bin",
-)
-TINY = (8, 36)  # attention heads of the decoder and the size of each
+VOCABULARY_FILE = "tokenizer.bin"
 
 
 class Decoder(Protocol):
@@ -95,32 +89,20 @@ class Networks(Protocol):
 
 
 class HostNetworks:
-    """The published networks. Owns both engines. Raises ModelDamaged when they are not Moonshine's."""
+    """On the processor: the networks of ``engine.moonshine_lean``. Owns both engines.
 
-    def __init__(
-        self,
-        name: str,
-        encoder: Engine,
-        decoder: Engine,
-        shape: tuple[int, int] = TINY,
-        *,
-        attention: bool = False,
-        reason: str = "",
-    ) -> None:
-        if not (_takes(encoder, "input_values") and _takes(decoder, "use_cache_branch")):
+    ``reason``: why not on a GPU. Raises ModelDamaged when they are not Moonshine's.
+    """
+
+    def __init__(self, name: str, encoder: Engine, decoder: Engine, *, reason: str = "") -> None:
+        if not (_takes(encoder, "input_values") and _takes(decoder, "past_key_values.0.encoder.key")):
             raise ModelDamaged(f"{name}: these are not Moonshine's networks; run: cosyd models verify {name}")
-        self.attention = attention
+        self.attention = any(spec.name == "attention.0" for spec in decoder.outputs)
         self.backend = Backend("cpu", "; ".join(filter(None, ("int8 networks, ONNX Runtime", reason))))
-        self._encoder, self._decoder, self._shape = encoder, decoder, shape
-        self._hidden = encoder.outputs[0].name
+        self._encoder, self._decoder = encoder, decoder
 
     def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> HostDecoder:
-        feeds: dict[str, Array] = {
-            "input_values": audio[None],
-            "attention_mask": np.ones((1, audio.size), np.int64),
-        }
-        hidden = self._encoder.run(feeds)[self._hidden]
-        return HostDecoder(self._decoder, self._shape, hidden, audio.size, context)
+        return HostDecoder(self._decoder, self._encoder.run({"input_values": audio[None]}), context)
 
     def guarded(self, action: Callable[[], Result]) -> Result:
         return action()
@@ -132,23 +114,17 @@ class HostNetworks:
 
 def open_on_processor(folder: Path, name: str, *, threads: int = 1, reason: str = "") -> HostNetworks:
     """From a folder with the published files. ``reason``: why not on a GPU. Raises ModelMissing or
-    ModelDamaged."""
-    from cosyd.asr.moonshine_attention import expose_attention
+    ModelDamaged. The first time takes some seconds."""
+    from cosyd.engine.moonshine_lean import lean_files
     from cosyd.engine.ort import open_ort_cpu
 
     # No arena: every length of audio has another shape, and the arena would keep a piece for each.
-    encoder = open_ort_cpu(folder / ENCODER_FILE, threads=threads)
-    network = expose_attention(_read(folder / DECODER_FILE))
-    decoder = open_ort_cpu(network, threads=threads, name=DECODER_FILE)
-    return HostNetworks(name, encoder, decoder, attention=True, reason=reason)
+    files = lean_files(folder)
+    encoder, decoder = (
+        open_ort_cpu(file, threads=threads, name=f"{name} {part}") for part, file in files.items()
+    )
+    return HostNetworks(name, encoder, decoder, reason=reason)
 
 
 def _takes(engine: Engine, name: str) -> bool:
     return name in {spec.name for spec in engine.inputs}
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise ModelMissing(f"{path}: not there; run: cosyd models pull") from None
