@@ -173,7 +173,8 @@ class DeviceNetworks:
 
     def logits(self, sizes: dict[str, int]) -> Array:
         """Of the last first run: [tokens, vocabulary]."""
-        return self.first.read("logits", sizes)[0]
+        logits: Array = self.first.read("logits", sizes)[0]
+        return logits
 
     def looked(self, sizes: dict[str, int]) -> Array:
         """Of the last first run: [layers * heads, tokens, frames]."""

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from cosyd.errors import GpuError
+from cosyd.gpu.device_array import DeviceArray
 from cosyd.gpu.driver_memory import DriverMemory
 from cosyd.gpu.graph import Graph, checked
 from cosyd.gpu.kernels import NAMES, machine_code, prepare
@@ -31,6 +32,7 @@ log = logging.getLogger("cosyd.gpu")
 Array = NDArray[Any]
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING, which PyCUDA does not name
+_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 _DEVICE_MAP, _READ_ONLY = 2, 8  # CU_MEMHOSTREGISTER_DEVICEMAP, _READ_ONLY
 ANSWER_S = 2.0  # a hop takes milliseconds at most; a device that is silent for so long does not come back
 _SPINS = 400  # looks without a pause, some 200 us: as long as a hop of a few streams takes
@@ -42,38 +44,6 @@ def _load(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise GpuError(f"no GPU: {name} cannot be imported ({error}); install cosyd[gpu]") from error
-
-
-class DeviceArray:
-    """A piece of device memory with a shape. ``address`` is stable until ``free``."""
-
-    def __init__(self, gpu: Gpu, shape: tuple[int, ...], dtype: DTypeLike) -> None:
-        self._gpu = gpu
-        self.shape = shape
-        self.dtype = np.dtype(dtype)
-        self.nbytes = max(1, int(np.prod(shape, dtype=np.int64))) * self.dtype.itemsize
-        self._memory = gpu.memory.allocate(self.nbytes)
-        self.address = self._memory.address
-
-    def set(self, values: Array) -> None:
-        """Blocking copy of all values from the host; for setting up and tests."""
-        data = np.ascontiguousarray(values, self.dtype)
-        if data.shape != self.shape:
-            raise ValueError(f"{data.shape} into device array {self.shape}")
-        self._gpu.cuda.memcpy_htod(self.address, data)
-
-    def get(self) -> Array:
-        """Blocking copy to the host; for tests."""
-        values = np.empty(self.shape, self.dtype)
-        self._gpu.cuda.memcpy_dtoh(values, self.address)
-        return values
-
-    def clear(self) -> None:
-        self._gpu.cuda.memset_d8(self.address, 0, self.nbytes)
-
-    def free(self) -> None:
-        """Once; what still runs on the device must not use it."""
-        self._gpu.memory.free(self._memory)
 
 
 def _nobody_waits() -> None:
@@ -166,6 +136,17 @@ class Gpu:
             event.record(stream)
         except self.cuda.Error as error:
             raise GpuError(f"{self.name}: a step failed: {error}") from error
+
+    def order(self, first: int, then: int) -> None:
+        """What is enqueued on ``then`` from now on begins after all that ``first`` has so far (CUstreams as
+        integers). Nothing waits on the host."""
+        driver, what = self.graphs, "ordering two streams"
+        event = checked(driver.cuEventCreate(_NO_TIMING), self.name, what)
+        try:
+            checked(driver.cuEventRecord(event, first), self.name, what)
+            checked(driver.cuStreamWaitEvent(then, event, 0), self.name, what)
+        finally:
+            driver.cuEventDestroy(event)  # once it is reached
 
     def settle(self, owner: object) -> bool:
         """Wait until the device has nothing to do; False when it is dead or silent.

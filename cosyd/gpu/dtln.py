@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cosyd.errors import GpuError
 from cosyd.gpu import pack
-from cosyd.gpu.driver import DeviceArray, Gpu
+from cosyd.gpu.device_array import DeviceArray
+from cosyd.gpu.driver import Gpu
 from cosyd.gpu.settings import Mode
 from cosyd.gpu.weights import UNITS, DtlnWeights
 from cosyd.spec import FRAME

@@ -18,12 +18,13 @@ from cosyd.frontend.factory import DENOISE_MODEL, VAD_MODEL, make_front_end
 from cosyd.frontend.front_end import needs_denoiser
 from cosyd.gpu.banks import Banks
 from cosyd.gpu.driver import Gpu
-from cosyd.gpu.front_end import GpuFrontEnd, settings_for
+from cosyd.gpu.front_end import GpuFrontEnd
 from cosyd.gpu.load import GpuLoad
 from cosyd.gpu.pipeline import Pipeline
 from cosyd.gpu.probe import Refusal, refusal
-from cosyd.gpu.routing import RoutedFrontEnd, Told
-from cosyd.gpu.settings import Settings
+from cosyd.gpu.routes import Told
+from cosyd.gpu.routing import RoutedFrontEnd
+from cosyd.gpu.settings import Settings, settings_for
 from cosyd.gpu.streams import RATES_HZ
 from cosyd.gpu.weights import DtlnWeights, VadWeights, read_dtln, read_vad
 from cosyd.models.store import ModelStore

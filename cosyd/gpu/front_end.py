@@ -11,21 +11,17 @@ over without a gap when the device fails (``again``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosyd.config.schema import ArrayConfig, FrontendConfig
+from cosyd.config.schema import ArrayConfig
 from cosyd.errors import CosydError, GpuError, UnsupportedFormat
-from cosyd.frontend.front_end import PENDING_BLOCKS, FrontBatch, SlotStatistics, needs_denoiser
+from cosyd.frontend.front_end import PENDING_BLOCKS, FrontBatch, SlotStatistics
 from cosyd.frontend.pcm import Frames
 from cosyd.frontend.stage import Samples, Slots
+from cosyd.gpu.hops import HopPipeline, Takeover, restart_block
 from cosyd.gpu.intake import HopCutter, Pages
-from cosyd.gpu.pipeline import HopResult
-from cosyd.gpu.settings import Mode, Settings
-from cosyd.gpu.streams import FilterBank, Ratio
 from cosyd.spec import FRAME, AudioSpec
 from cosyd.types import Backend
 
@@ -38,62 +34,6 @@ COPIED = "frames copied through page-locked memory"
 IN_PLACE = "frames read in the ring's pages"
 _PENDING_HOPS = PENDING_BLOCKS * FRAME.block_hops
 _RING_HOPS = _PENDING_HOPS + (KEPT_BLOCKS + 1) * FRAME.block_hops
-
-
-class HopPipeline(Protocol):
-    """What runs the hops: cosyd.gpu.pipeline.Pipeline, or its reference in NumPy."""
-
-    settings: Settings
-    filters: FilterBank
-    stride: int
-
-    def join(
-        self, slots: NDArray[Any], records: NDArray[Any], ratios: Sequence[Ratio], history: NDArray[Any]
-    ) -> None: ...
-
-    def begin(self, slots: NDArray[Any], addresses: NDArray[Any] | None = None) -> NDArray[Any]: ...
-
-    def register(self, address: int, nbytes: int) -> int: ...
-
-    def unregister(self, address: int) -> None: ...
-
-    def launch(self) -> int: ...
-
-    def collect(self, ticket: int) -> HopResult: ...
-
-    def close(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class Takeover:
-    """What another front end needs to go on with a stream.
-
-    ``frames`` [n, channels] begin at ``sample`` of the source clock; of the blocks that come of them, those
-    before ``due`` have been given already. ``finished``: the stream's end was announced.
-    """
-
-    frames: Frames
-    sample: int
-    due: int
-    finished: bool
-
-
-def settings_for(
-    config: FrontendConfig, mode: Mode = "fp32", channels: int = 2, sample_bytes: int = 4
-) -> Settings:
-    """The pipeline that a configuration asks for. ``channels``, ``sample_bytes``: of the widest source."""
-    denoise = needs_denoiser(config)
-    share = {"raw": 0.0, "denoised": 1.0, "blend": config.blend}[config.asr_input]
-    return Settings(
-        slots=config.max_streams,
-        mode=mode,
-        denoise=denoise,
-        blend=share if denoise else 0.0,
-        vad_denoised=denoise and config.vad_input == "denoised",
-        remove_dc=config.remove_dc,
-        channels=channels,
-        sample_bytes=sample_bytes,
-    )
 
 
 class GpuFrontEnd:
@@ -276,17 +216,9 @@ class GpuFrontEnd:
         if not cutter.begun:
             return None
         oldest_frame = cutter.piece_start(oldest) if oldest else 0
-        block = self._restart_block(cutter, due, most_blocks, oldest_frame)
+        block = restart_block(cutter, due, most_blocks, oldest_frame)
         frames, sample = cutter.again(np.concatenate([nothing, *pieces]), oldest, block)
         return Takeover(frames, sample, cutter.clock(due * FRAME.block), cutter.finished)
-
-    def _restart_block(self, cutter: HopCutter, due: int, most_blocks: int, oldest_frame: int) -> int:
-        """The block to begin again from: aligned with a device frame, with all of its frames still there."""
-        every = cutter.aligned_blocks
-        there = -(-oldest_frame * cutter.ratio.up // (FRAME.block * cutter.ratio.down))
-        first = max(0, due - most_blocks, there)
-        block = -(-first // every) * every
-        return block if block <= due else due // every * every
 
     def _piece(self, slot: int, cutter: HopCutter, hop: int) -> Frames:
         """The frames of a hop that is still in the ring."""

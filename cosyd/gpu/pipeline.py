@@ -14,17 +14,19 @@ A large bucket is several such lanes of CHUNK rows in one graph: copies of one o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.engine.memory import Buffer
 from cosyd.errors import GpuError
-from cosyd.gpu.driver import DeviceArray, Gpu
+from cosyd.gpu.buffers import HopResult, StepBuffer
+from cosyd.gpu.device_array import DeviceArray
+from cosyd.gpu.driver import Gpu
 from cosyd.gpu.graph import Graph
 from cosyd.gpu.layout import FEW, Layout, buckets, lanes, write_header
 from cosyd.gpu.settings import Settings
@@ -36,33 +38,6 @@ from cosyd.spec import FRAME, AudioSpec, SampleFormat
 Array = NDArray[Any]
 
 BUFFERS = 2  # one is filled while the other is on the device
-
-
-@dataclass(frozen=True)
-class HopResult:
-    """Host views of one step, valid until the step after the next begins."""
-
-    asr: Array  # float32 [n, hop]: what the recogniser hears
-    vad_rows: Array  # rows whose chunk ended with this hop
-    vad_prob: Array  # float32 [len(vad_rows)]
-    statistics: Array  # float32 [n, channels, 4]; see kernels/stats.cu
-
-
-@dataclass
-class _Buffer:
-    """Page-locked memory of one step and its twin on the device."""
-
-    host_in: Array
-    host_out: Array
-    device_in: DeviceArray
-    device_out: DeviceArray
-    features: DeviceArray
-    done: Any
-    graphs: dict[tuple[int, bool], Graph] = field(default_factory=dict)  # by capacity, whether all is lent
-    rows: Array = field(default_factory=lambda: np.zeros(0, np.intp))
-    vad_rows: Array = field(default_factory=lambda: np.zeros(0, np.intp))
-    layout: Layout = field(default_factory=lambda: Layout(1, 0, 1))
-    lent: bool = False
 
 
 class Pipeline:
@@ -121,10 +96,10 @@ class Pipeline:
                     graph = buffer.graphs[capacity, lent] = self._capture(buffer, capacity, lent)
                     self._stack.callback(graph.close)
 
-    def _open_buffer(self) -> _Buffer:
+    def _open_buffer(self) -> StepBuffer:
         settings, gpu, layout = self.settings, self._gpu, self._layout(self.settings.slots)
         bins = settings.mel.bins if settings.mel else 1
-        return _Buffer(
+        return StepBuffer(
             gpu.pinned(layout.in_bytes),
             gpu.pinned(4 * layout.out_floats).view(np.float32),
             gpu.array((layout.in_bytes,), np.uint8),
@@ -135,12 +110,12 @@ class Pipeline:
 
     # --- the graph ---------------------------------------------------------------------------------------
 
-    def _capture(self, buffer: _Buffer, capacity: int, lent: bool) -> Graph:
+    def _capture(self, buffer: StepBuffer, capacity: int, lent: bool) -> Graph:
         with self._gpu.capture(self._stream) as graph:
             self.enqueue(buffer, capacity, lent)
         return graph
 
-    def enqueue(self, buffer: _Buffer, capacity: int, lent: bool = False) -> None:
+    def enqueue(self, buffer: StepBuffer, capacity: int, lent: bool = False) -> None:
         """A step's copies and kernels, from and back to the main stream. ``lent``: no PCM is copied."""
         main, layout = self._stream, self._layout(capacity)
         for index, (lane, (first, rows)) in enumerate(zip(self._lanes, layout.lanes, strict=False)):
@@ -156,7 +131,7 @@ class Pipeline:
         for lane in self._lanes[: len(layout.lanes)]:
             main.wait_for_event(lane.done)
 
-    def _rows(self, buffer: _Buffer, layout: Layout, index: int) -> Rows:
+    def _rows(self, buffer: StepBuffer, layout: Layout, index: int) -> Rows:
         """Addresses of one lane."""
         first, rows = layout.lanes[index]
         into, out = buffer.device_in.address, buffer.device_out.address
@@ -295,6 +270,17 @@ class Pipeline:
     def features(self, ticket: int) -> DeviceArray:
         """Log-mel frames of a hop, on the device: [rows, bins]; rows without a new frame hold an old one."""
         return self._buffers[ticket].features
+
+    @contextmanager
+    def lent_features(self, ticket: int, stream: int) -> Iterator[Buffer]:
+        """The same as what an engine binds. What is enqueued inside on ``stream``, the engine's, reads them
+        when they are there, and the hop that writes there next waits for it; nothing waits on the host."""
+        features, own = self.features(ticket), int(self._stream.handle)
+        self._gpu.order(own, stream)
+        try:
+            yield Buffer(features.address, features.nbytes, features)
+        finally:
+            self._gpu.order(stream, own)
 
 
 def _free(arrays: list[DeviceArray]) -> None:

@@ -14,11 +14,10 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosyd.config.schema import ArrayConfig
 from cosyd.errors import CosydError, GpuError, UnsupportedFormat
@@ -27,63 +26,15 @@ from cosyd.frontend.front_end import FrontBatch, SlotStatistics
 from cosyd.frontend.pcm import Frames
 from cosyd.gpu.banks import Banks
 from cosyd.gpu.front_end import KEPT_BLOCKS, GpuFrontEnd
+from cosyd.gpu.routes import Numbers, Reviving, Route, Told, together
 from cosyd.spec import AudioSpec
-from cosyd.types import Backend, GpuUsage, Health
+from cosyd.types import Backend, Health
 
 log = logging.getLogger("cosyd.gpu")
 
 MOST_AGAIN = 256  # blocks that the CPU computes again for all streams that move: a quarter of a second
 LEAST_AGAIN = 4  # of one stream
 ARRAYS_ELSEWHERE = "microphone arrays run on the CPU"
-
-
-class Told(Protocol):
-    """Who hears of what happens to the GPU."""
-
-    def health(self, health: Health) -> None: ...
-
-    def usage(self, usage: GpuUsage) -> None: ...
-
-    def alive(self) -> None:
-        """Nothing happened, but opening it takes long: kernels are being compiled."""
-        ...
-
-    def renew(self, reason: str) -> None:
-        """The GPU failed and answers again, to a new process only."""
-        ...
-
-
-class Reviving(Protocol):
-    """``cosyd.engine.trial.Revival``."""
-
-    def failed(self) -> None: ...
-
-    def poll(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-
-@dataclass
-class _Route:
-    """Where a stream runs. ``reason``: why not on the GPU. Blocks before ``due`` were given already."""
-
-    front: StreamFrontEnd
-    slot: int
-    spec: AudioSpec
-    channel_map: Sequence[int] | None
-    mix: Literal["first", "mean"]
-    reason: str = ""
-    due: int | None = None
-
-
-@dataclass
-class _Numbers:
-    """Our slots of the slots of one front end."""
-
-    ours: dict[int, int] = field(default_factory=dict)
-
-    def convert(self, slots: NDArray[np.intp]) -> NDArray[np.intp]:
-        return np.array([self.ours[int(slot)] for slot in slots], np.intp)
 
 
 class RoutedFrontEnd:
@@ -109,8 +60,8 @@ class RoutedFrontEnd:
         self._banks = banks
         self._reason = reason
         self._clock = clock
-        self._routes: dict[int, _Route] = {}
-        self._numbers: dict[int, _Numbers] = {}  # by the front end's id
+        self._routes: dict[int, Route] = {}
+        self._numbers: dict[int, Numbers] = {}  # by the front end's id
         self._ready: deque[FrontBatch] = deque()  # while streams move; bounded by what they have waiting
 
     # --- what it runs on -------------------------------------------------------------------------------
@@ -153,13 +104,13 @@ class RoutedFrontEnd:
         route = self._on_gpu(spec, channel_map, mix) if array is None else ARRAYS_ELSEWHERE
         if isinstance(route, str):
             slot = self._cpu.open(spec, channel_map, mix, array)
-            route = _Route(self._cpu, slot, spec, channel_map, mix, reason=route)
+            route = Route(self._cpu, slot, spec, channel_map, mix, reason=route)
         self._enter(ours, route)
         return ours
 
     def _on_gpu(
         self, spec: AudioSpec, channel_map: Sequence[int] | None, mix: Literal["first", "mean"]
-    ) -> _Route | str:
+    ) -> Route | str:
         """A place on the GPU, or why there is none."""
         if self._banks is None:
             return self._reason
@@ -177,15 +128,15 @@ class RoutedFrontEnd:
             log.warning("a new stream runs on the CPU: %s", error)
             return str(error)
         try:
-            return _Route(bank, bank.open(spec, channel_map, mix), spec, channel_map, mix)
+            return Route(bank, bank.open(spec, channel_map, mix), spec, channel_map, mix)
         except UnsupportedFormat as error:  # the CPU's own error, if it does not take it either, comes next
             self._banks.refuse("format")
             log.warning("a new stream runs on the CPU: %s", error)
             return str(error)
 
-    def _enter(self, ours: int, route: _Route) -> None:
+    def _enter(self, ours: int, route: Route) -> None:
         self._routes[ours] = route
-        self._numbers.setdefault(id(route.front), _Numbers()).ours[route.slot] = ours
+        self._numbers.setdefault(id(route.front), Numbers()).ours[route.slot] = ours
 
     def close(self, slot: int) -> None:
         route = self._routes.pop(slot, None)
@@ -230,7 +181,7 @@ class RoutedFrontEnd:
                     return None
             rows = [batch for batch in found if len(batch.slots)]
             if rows:
-                return _together(rows)
+                return together(rows)
 
     def _step_gpu(self) -> list[FrontBatch]:
         if self._banks is None:
@@ -310,7 +261,7 @@ class RoutedFrontEnd:
         if self._revival is not None:
             self._revival.failed()
 
-    def _move(self, ours: int, route: _Route, again: int) -> None:
+    def _move(self, ours: int, route: Route, again: int) -> None:
         bank = route.front
         assert isinstance(bank, GpuFrontEnd)
         left = bank.again(route.slot, again)
@@ -341,15 +292,3 @@ class RoutedFrontEnd:
             self._banks.close()
         if self._revival is not None:
             self._revival.close()
-
-
-def _together(batches: list[FrontBatch]) -> FrontBatch:
-    if len(batches) == 1:
-        return batches[0]
-    return FrontBatch(
-        np.concatenate([batch.slots for batch in batches]),
-        np.concatenate([batch.samples for batch in batches]),
-        np.concatenate([batch.asr for batch in batches]),
-        np.concatenate([batch.vad_prob for batch in batches]),
-        {slot: heard for batch in batches for slot, heard in batch.voices.items()},
-    )

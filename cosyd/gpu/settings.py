@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from cosyd.config.schema import FrontendConfig
+from cosyd.frontend.front_end import needs_denoiser
 from cosyd.gpu.mel import KALDI, MelDesign
 from cosyd.spec import FRAME
 
@@ -57,3 +59,21 @@ class Settings:
     def trail(self) -> int:
         """Samples by which the recogniser's signal trails the input."""
         return FRAME.window - FRAME.hop if self.denoise else 0
+
+
+def settings_for(
+    config: FrontendConfig, mode: Mode = "fp32", channels: int = 2, sample_bytes: int = 4
+) -> Settings:
+    """The pipeline that a configuration asks for. ``channels``, ``sample_bytes``: of the widest source."""
+    denoise = needs_denoiser(config)
+    share = {"raw": 0.0, "denoised": 1.0, "blend": config.blend}[config.asr_input]
+    return Settings(
+        slots=config.max_streams,
+        mode=mode,
+        denoise=denoise,
+        blend=share if denoise else 0.0,
+        vad_denoised=denoise and config.vad_input == "denoised",
+        remove_dc=config.remove_dc,
+        channels=channels,
+        sample_bytes=sample_bytes,
+    )

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from cosyd.errors import GpuError
 from cosyd.frontend.filters import DC_CORNER_HZ
 from cosyd.gpu import pack
-from cosyd.gpu.driver import DeviceArray, Gpu
+from cosyd.gpu.device_array import DeviceArray
+from cosyd.gpu.driver import Gpu
 from cosyd.gpu.dtln import DtlnKernels, DtlnScratch, DtlnState
 from cosyd.gpu.settings import Settings
 from cosyd.gpu.streams import STREAM, FilterBank

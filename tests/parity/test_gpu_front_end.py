@@ -17,8 +17,9 @@ from cosyd.frontend.dtln import Dtln
 from cosyd.frontend.front_end import PENDING_BLOCKS, FrontEnd, needs_denoiser
 from cosyd.frontend.silero import SileroVad
 from cosyd.gpu.driver import Gpu
-from cosyd.gpu.front_end import GpuFrontEnd, settings_for
+from cosyd.gpu.front_end import GpuFrontEnd
 from cosyd.gpu.pipeline import Pipeline
+from cosyd.gpu.settings import settings_for
 from cosyd.gpu.weights import DtlnWeights, VadWeights
 from cosyd.spec import AudioSpec, SampleFormat
 from cosyd.types import Backend

@@ -13,8 +13,9 @@ pytest.importorskip("pydantic", reason="the configuration needs pydantic")
 
 from cosyd.config.schema import FrontendConfig
 from cosyd.gpu.driver import Gpu
-from cosyd.gpu.front_end import COPIED, IN_PLACE, GpuFrontEnd, settings_for
+from cosyd.gpu.front_end import COPIED, IN_PLACE, GpuFrontEnd
 from cosyd.gpu.pipeline import Pipeline
+from cosyd.gpu.settings import settings_for
 from cosyd.gpu.streams import RATES_HZ
 from cosyd.gpu.weights import DtlnWeights, VadWeights
 from cosyd.ring import RingReader, RingWriter

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from cosyd.frontend.filters import DC_CORNER_HZ
 from cosyd.frontend.pcm import to_float
 from cosyd.frontend.resample import design
-from cosyd.gpu.pipeline import BUFFERS, HopResult
+from cosyd.gpu.buffers import HopResult
+from cosyd.gpu.pipeline import BUFFERS
 from cosyd.gpu.reference.networks import Dtln, Vad
 from cosyd.gpu.settings import Settings
 from cosyd.gpu.streams import DTYPES, FORMATS, Clock, FilterBank, Ratio, row_bytes

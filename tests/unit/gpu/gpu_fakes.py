@@ -8,8 +8,9 @@ from front_end_fakes import HalvingDenoiser, LoudnessVad
 from cosyd.config.schema import FrontendConfig
 from cosyd.errors import GpuError
 from cosyd.frontend.front_end import FrontEnd, needs_denoiser
-from cosyd.gpu.front_end import GpuFrontEnd, settings_for
+from cosyd.gpu.front_end import GpuFrontEnd
 from cosyd.gpu.reference.pipeline import ReferencePipeline
+from cosyd.gpu.settings import settings_for
 from cosyd.types import Backend
 
 FAKE = Backend("fake gpu", "for tests")

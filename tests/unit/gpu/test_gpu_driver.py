@@ -12,6 +12,7 @@ from cosyd.errors import GpuError
 from cosyd.gpu import driver
 from cosyd.gpu.driver import Gpu
 from cosyd.gpu.driver_memory import DriverMemory
+from cosyd.gpu.pipeline import Pipeline
 
 
 class CudaError(Exception):
@@ -163,3 +164,52 @@ def test_pages_are_asked_for_read_only_first_and_a_refusal_is_named() -> None:
     with pytest.raises(GpuError, match="does not map the ring's pages: CUDA_ERROR_NOT_SUPPORTED"):
         gpu.register(4096, 8192)
     assert flags == [10, 2]
+
+
+class Ordering:
+    """Events and streams of cuda.bindings; ``fail``: the call that does."""
+
+    def __init__(self, fail: str = "") -> None:
+        self.fail, self.calls = fail, []
+
+    def __getattr__(self, name: str):
+        def call(*arguments: object) -> tuple[object, ...]:
+            self.calls.append((name, *arguments))
+            status = 700 if name == self.fail else 0
+            return (status, "event") if name == "cuEventCreate" else (status,)
+
+        return call
+
+
+def test_one_stream_is_ordered_after_another_without_waiting() -> None:
+    gpu = opened()
+    gpu.graphs = ordering = Ordering()
+    gpu.order(11, 22)
+    assert ordering.calls == [
+        ("cuEventCreate", 2),
+        ("cuEventRecord", "event", 11),
+        ("cuStreamWaitEvent", 22, "event", 0),
+        ("cuEventDestroy", "event"),
+    ]
+
+
+def test_an_order_that_fails_is_told_and_leaves_no_event() -> None:
+    gpu = opened()
+    gpu.graphs = ordering = Ordering("cuStreamWaitEvent")
+    with pytest.raises(GpuError, match="ordering two streams failed: 700"):
+        gpu.order(11, 22)
+    assert ordering.calls[-1] == ("cuEventDestroy", "event")
+
+
+def test_features_are_lent_to_an_engine_s_stream_and_taken_back() -> None:
+    """The engine reads after the hop that made them; the next hop that writes there comes after it."""
+    pipeline = Pipeline.__new__(Pipeline)
+    orders: list[tuple[int, int]] = []
+    features = SimpleNamespace(address=4096, nbytes=640)
+    pipeline._gpu = SimpleNamespace(order=lambda first, then: orders.append((first, then)))
+    pipeline._stream = SimpleNamespace(handle=11)
+    pipeline._buffers = [SimpleNamespace(features=features)] * 2
+    with pipeline.lent_features(1, 22) as buffer:
+        assert (buffer.address, buffer.nbytes, buffer.owner) == (4096, 640, features)
+        assert orders == [(11, 22)]
+    assert orders == [(11, 22), (22, 11)]
