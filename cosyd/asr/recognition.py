@@ -21,7 +21,7 @@ from cosyd.asr.decode_queue import DecodeQueue, DecodeStatistics
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.listener import Listener
 from cosyd.asr.listening import Action
-from cosyd.asr.recognizer import SegmentRecognizer
+from cosyd.asr.recognizer import Patient, SegmentRecognizer
 from cosyd.asr.recognizers import OpenNetworks, Store, load_recognizer, open_streaming, streaming_folder
 from cosyd.asr.streaming.listener import StreamingListener
 from cosyd.asr.streaming.model import OpenEngine
@@ -83,6 +83,7 @@ class Recognition:
     limit_s: float
     backend: Backend
     now: Callable[[], Backend] | None = None
+    patience_s: float = 0.0  # before the recogniser counts as hung; 0: as long as usual
 
     @property
     def runs_on(self) -> Backend:
@@ -131,7 +132,18 @@ def _segment(
     recognizer = load_recognizer(config, store, open_networks)
     stack.callback(recognizer.close)
     queue = stack.enter_context(DecodeQueue(recognizer, second_opinion=config.second_opinion))
-    return Recognition(queue, Listener, recognizer.limit_s, recognizer.backend, lambda: recognizer.backend)
+    return Recognition(
+        queue,
+        Listener,
+        recognizer.limit_s,
+        recognizer.backend,
+        lambda: recognizer.backend,
+        _patience_s(recognizer),
+    )
+
+
+def _patience_s(recognizer: SegmentRecognizer) -> float:
+    return recognizer.patience_s if isinstance(recognizer, Patient) else 0.0
 
 
 def _two_passes(
@@ -155,4 +167,4 @@ def _two_passes(
         finals = f"finals: {two.name} on {of_two.name} ({of_two.reason})"
         return Backend(of_one.name, f"{of_one.reason}; {finals}")
 
-    return Recognition(queue, StreamingListener, two.limit_s, runs_on(), runs_on)
+    return Recognition(queue, StreamingListener, two.limit_s, runs_on(), runs_on, _patience_s(two))

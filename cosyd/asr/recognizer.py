@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,14 @@ class SegmentRecognizer(Recognizer, Protocol):
     def unusable(self, hotwords: Sequence[Hotword]) -> tuple[Rejected, ...]:
         """Those of these phrases that would have no effect, and why. May be called from any thread."""
         ...
+
+
+@runtime_checkable
+class Patient(Protocol):
+    """A recogniser that may be much slower than others: what it is doing has hung only after so long."""
+
+    @property
+    def patience_s(self) -> float: ...
 
 
 class StreamingRecognizer(Recognizer, Protocol):

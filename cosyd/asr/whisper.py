@@ -1,10 +1,19 @@
 """Whisper (Radford et al. 2022): an encoder-decoder of a hundred languages, on CTranslate2.
 
-Its encoder takes 30 s, always: shorter audio is followed by silence, without which it loops and invents. So
-a result costs nearly the same for one second and for twenty (base on one core: about a second), and partials
-come as seldom as their share of the processor allows (``decode_queue.PARTIAL_SHARE``), every few seconds.
-They are read greedily. Drafts do not help where the encoder is what costs, and are not used; a context is
-left out, for 30 s of silence around a word do the model no harm.
+Its encoder was trained on windows of 30 s, of which what is not speech is silence. That much costs four times
+as much as speech needs, and without any silence it loops and invents. Of 24 clips of train/kathleen (one core
+of an AMD EPYC, base, greedily), with so many seconds of silence after each:
+
+======================  =====  =====  =====  =====  ==========
+silence                 0.3    1      3      6      up to 30 s
+word errors, %          96.6   29.6   7.9    7.4    8.9
+processor time, s       0.55   0.45   0.50   0.66   2.68
+======================  =====  =====  =====  =====  ==========
+
+So ``SILENCE_S`` follow; a result that goes astray all the same is read again in the whole window. Partials
+come as often as their share of the processor allows (``decode_queue.PARTIAL_SHARE``), every few seconds, and
+are read greedily. Drafts, which save decoding only, are not used; a context is left out, as silence around a
+word does the model no harm.
 
 A *prompt* is forced upon the decoder only where the free result contradicts it. *Hotwords* stand before the
 transcript as if they had been said before; that is all the model offers, and scores mean nothing to it.
@@ -14,6 +23,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +37,7 @@ from numpy.typing import NDArray
 from cosyd.asr import whisper_guards as guards
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.recognizer import Audio, SegmentRequest
-from cosyd.asr.whisper_features import frames_in, log_mel
+from cosyd.asr.whisper_features import FRAMES_PER_S, LONGEST, frames_in, log_mel
 from cosyd.asr.whisper_network import Alignment, Readings, WhisperNetwork
 from cosyd.asr.whisper_tokens import BEFORE, NO_TIMES, START, TRANSCRIBE, Vocabulary
 from cosyd.asr.words import units
@@ -38,11 +48,15 @@ from cosyd.types import Backend, Transcript, Word
 
 log = logging.getLogger(__name__)
 
+SILENCE_S = 6  # after the audio; see above
+SILENCE_FRAMES = SILENCE_S * FRAMES_PER_S
 LIMIT_S = 30.0  # of the encoder's window
 TOKENS_PER_S = 15  # fast speech; 6 syllables a second, of which one in Chinese takes up to 3 tokens
 TOKENS_MARGIN = 8  # so that very short clips can end on their own
 POSITIONS = 448  # of the decoder
 BEFORE_LIMIT = POSITIONS // 2 - 1  # tokens before the transcript; as many are left for it
+PATIENCE_S = 60.0  # before what it is doing counts as hung ...
+SLOWEST = 200  # ... or so many times what the least result took: 30 s gone astray, on a machine that is busy
 APART = 5  # tokens of which no run may come twice when a loop is read again
 OTHERS = 4  # readings told beside the best
 
@@ -75,13 +89,14 @@ class _Heard:
 
     encoded: Any
     frames: int
+    whole: bool  # in the whole window
     language: str
     sure: float | None
 
     @property
     def most(self) -> int:
         """Tokens that can have been said."""
-        return min(POSITIONS // 2, self.frames * TOKENS_PER_S // 100 + TOKENS_MARGIN)
+        return min(POSITIONS // 2, self.frames * TOKENS_PER_S // FRAMES_PER_S + TOKENS_MARGIN)
 
 
 class _Span(NamedTuple):
@@ -93,11 +108,13 @@ class _Span(NamedTuple):
 
 @dataclass(frozen=True)
 class _Said:
-    """Tokens of a text, mean log probability of one, texts of other readings."""
+    """Tokens of a text, mean log probability of one, texts of other readings. ``astray``: not to be trusted,
+    because it repeats itself or does not end."""
 
     tokens: tuple[int, ...]
     score: float
     others: tuple[str, ...] = ()
+    astray: bool = False
 
 
 class Whisper:
@@ -120,6 +137,7 @@ class Whisper:
         self._vocabulary = vocabulary
         self._language = self._checked(language)
         self._beam = beam
+        self.patience_s = PATIENCE_S  # see ``recognizer.Patient``
 
     @classmethod
     def load(
@@ -152,9 +170,10 @@ class Whisper:
         return LIMIT_S
 
     def warm_up(self) -> None:
-        audio = np.zeros(FRAME.rate_hz, np.float32)
-        heard = self._hear(audio)
+        began = time.monotonic()
+        heard = self._hear(np.zeros(FRAME.rate_hz, np.float32))
         self._network.read(heard.encoded, self._prompt(heard, ()), beam=self._beam, most=1)
+        self.patience_s = max(self.patience_s, SLOWEST * (time.monotonic() - began))
 
     def close(self) -> None:
         """Give the networks' memory back. Idempotent."""
@@ -194,17 +213,23 @@ class Whisper:
             return Transcript("")
         heard = self._hear(audio)
         said = self._read(heard, request)
+        if said is not None and said.astray:
+            log.info("%s went astray; read again in the whole window", self._name)
+            heard = self._hear(audio, whole=True)
+            said = self._read(heard, request)
         if said is None:
             return Transcript("", language=heard.language, language_conf=heard.sure)
         return self._transcript(said, heard, request)
 
-    def _hear(self, audio: Audio) -> _Heard:
-        encoded = self._network.encode(log_mel(audio, self._network.mels))
+    def _hear(self, audio: Audio, *, whole: bool = False) -> _Heard:
+        frames = frames_in(audio.size)
+        window = LONGEST if whole else min(LONGEST, (frames + SILENCE_FRAMES) // 2 * 2)
+        encoded = self._network.encode(log_mel(audio, self._network.mels, window))
         language, sure = self._language, None
         if language == languages.AUTO:
             name, sure = self._network.languages(encoded)[0]
             language = name.strip("<|>")
-        return _Heard(encoded, frames_in(audio.size), language, sure)
+        return _Heard(encoded, frames, window == LONGEST, language, sure)
 
     def _start(self, language: str) -> list[int]:
         """What comes before every transcript."""
@@ -221,6 +246,8 @@ class Whisper:
         prompt = self._prompt(heard, request.hotwords)
         beam = 1 if request.quick else self._beam
         readings = self._search(heard, prompt, beam)
+        if not heard.whole and self._astray(readings, heard):
+            return _Said(readings.tokens[0], readings.scores[0], astray=True)
         forced: tuple[int, ...] = ()
         if not _begins_with(self._text(readings.tokens[0]), request.prompt):
             # The free result contradicts what was promised: read again, made to begin with the promise.
@@ -234,12 +261,16 @@ class Whisper:
         return _Said(best, readings.scores[0], tuple(map(self._text, others)))
 
     def _search(self, heard: _Heard, prompt: Sequence[int], beam: int) -> Readings:
-        readings = self._network.read(heard.encoded, prompt, beam=beam, most=heard.most)
-        best = readings.tokens[0]
-        if not guards.looped(best, self._vocabulary.decode(best)):
+        """In the whole window what goes astray is read again at once, kept from repeating itself."""
+        most = min(heard.most, POSITIONS - len(prompt))
+        readings = self._network.read(heard.encoded, prompt, beam=beam, most=most)
+        if not heard.whole or not self._astray(readings, heard):
             return readings
-        log.info("%s repeated itself; read again without repeats", self._name)
-        return self._network.read(heard.encoded, prompt, beam=beam, most=heard.most, apart=APART)
+        return self._network.read(heard.encoded, prompt, beam=beam, most=most, apart=APART)
+
+    def _astray(self, readings: Readings, heard: _Heard) -> bool:
+        best = readings.tokens[0]
+        return len(best) >= heard.most or guards.looped(best, self._vocabulary.decode(best))
 
     def _text(self, tokens: Sequence[int]) -> str:
         return guards.spoken(self._vocabulary.decode(tokens))

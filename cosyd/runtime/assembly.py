@@ -94,7 +94,9 @@ def open_recognition(
         _tell_of_processor(config.gpu, recognition.runs_on, told)
         queue, limit_s = recognition.queue, recognition.limit_s
         out = with_writing(emit, make_scribe(config.text))
-        pipeline = Pipeline(config, front_end, queue, limit_s, out, recognition.listen)
+        pipeline = Pipeline(
+            config, front_end, queue, limit_s, out, recognition.listen, patience_s=recognition.patience_s
+        )
         try:
             yield pipeline, lambda: {**front_end.backends, "asr": recognition.runs_on}
         finally:

@@ -61,8 +61,9 @@ class GpuReport:
 class RecognitionProgress:
     """Sent at least once a second while the worker's loop turns.
 
-    ``busy_s``: how long the recogniser has been at its present task, which tells a hung network.
-    ``backends``: what the front end's stages run on for new sources.
+    ``busy_s``: how long the recogniser has been at its present task, which tells a hung network; it may take
+    ``patience_s`` where that is longer than usual. ``backends``: what the front end's stages run on for new
+    sources.
     """
 
     sources: dict[str, SourceProgress]
@@ -72,6 +73,7 @@ class RecognitionProgress:
     decodes: int
     decode_s: float
     backends: dict[str, Backend] = field(default_factory=dict)
+    patience_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,12 @@ class Pipeline:
         limit_s: float,
         emit: Callable[[FromWorker], None],
         listen: Callable[..., SourceListener] = Listener,
+        *,
+        patience_s: float = 0.0,
     ) -> None:
+        """``patience_s``: see ``Recognition``."""
         self._config = config
+        self._patience_s = patience_s
         self._listen = listen
         self._limit_s = limit_s
         self._front_end = front_end
@@ -354,6 +358,7 @@ class Pipeline:
             queue.decoded,
             queue.decode_s,
             self._front_end.backends,
+            self._patience_s,
         )
 
     def _backends_of(self, feed: Feed) -> dict[str, Backend]:

@@ -91,6 +91,7 @@ class SupervisedWorker:
         self._restart: asyncio.TimerHandle | None = None
         self._progressed_at = 0.0
         self._busy_s = 0.0
+        self._slow_s = 0.0  # what its recogniser may take, where that is longer than usual
         self._restarts = 0
         self._last_error = ""
 
@@ -160,7 +161,7 @@ class SupervisedWorker:
             return f"not ready after {silent_s:.0f} s"
         if self.state is WorkerState.RUNNING and silent_s > self._patience.progress_s:
             return f"no progress for {silent_s:.1f} s"
-        if self.state is WorkerState.RUNNING and self._busy_s > self._patience.decode_s:
+        if self.state is WorkerState.RUNNING and self._busy_s > max(self._patience.decode_s, self._slow_s):
             return f"one inference takes {self._busy_s:.1f} s"
         return ""
 
@@ -172,7 +173,7 @@ class SupervisedWorker:
         elif isinstance(message, Failed):
             self.failure = message
         elif isinstance(message, RecognitionProgress):
-            self._busy_s = message.busy_s
+            self._busy_s, self._slow_s = message.busy_s, message.patience_s
         elif isinstance(message, CaptureProgress):
             self._busy_s = 0.0
         self._on_message(message)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cosyd.asr.hotwords import Hotword
-from cosyd.asr.recognizer import SegmentRequest
+from cosyd.asr.recognizer import Patient, SegmentRequest
 from cosyd.asr.whisper import APART, BEFORE_LIMIT, TOKENS_MARGIN, TOKENS_PER_S, Whisper
 from cosyd.asr.whisper_features import LONGEST
 from cosyd.asr.whisper_network import Alignment, Readings
@@ -141,10 +141,13 @@ def test_a_language_that_the_model_does_not_hear(multilingual: bool, language: s
         whisper(Network(multilingual=multilingual), language=language)
 
 
-def test_the_window_is_always_thirty_seconds() -> None:
+@pytest.mark.parametrize(("seconds", "window"), [(1.0, 700), (0.505, 650), (25.0, LONGEST)])
+def test_six_seconds_of_silence_follow_up_to_the_whole_window(seconds: float, window: int) -> None:
     network = Network(" the cat")
-    heard(network, seconds=1.0)
-    assert network.features[0].shape == (80, LONGEST)
+    heard(network, seconds=seconds)
+    assert network.features[0].shape == (80, window)
+    silence = network.features[0][:, round(seconds * 100) + 3 :]
+    assert silence.size == 0 or np.ptp(silence) == 0
 
 
 def test_more_than_the_window_is_refused() -> None:
@@ -232,10 +235,17 @@ def test_what_subtitles_have_in_silence_is_no_text(said: str) -> None:
     assert (transcript.text, transcript.words, transcript.language) == ("", (), "en")
 
 
-def test_a_loop_is_read_again_without_repeats() -> None:
+def test_a_loop_is_read_again_in_the_whole_window_and_then_without_repeats() -> None:
     network = Network(" the cat sat" * 5)
     assert heard(network).text == "the cat sat"
-    assert [call["apart"] for call in network.calls if "apart" in call] == [0, APART]
+    assert [features.shape[1] for features in network.features] == [800, LONGEST]
+    assert [call["apart"] for call in network.calls if "apart" in call] == [0, 0, APART]
+
+
+def test_what_does_not_end_is_read_again_in_the_whole_window() -> None:
+    network = Network("abcdefghijklmnopqrstuvwxyz" * 2)
+    heard(network, seconds=1.0)
+    assert [features.shape[1] for features in network.features] == [700, LONGEST]
 
 
 # --- words -------------------------------------------------------------------------------------------
@@ -268,6 +278,8 @@ def test_without_being_asked_there_are_no_words_but_how_sure_each_is() -> None:
 def test_warm_up_and_close() -> None:
     network = Network(" the cat")
     recogniser = whisper(network)
+    assert isinstance(recogniser, Patient)
+    assert recogniser.patience_s >= 60
     recogniser.warm_up()
     assert len(network.features) == 1
     recogniser.close()

@@ -33,6 +33,13 @@ def busy_for_ever(connection):
         time.sleep(0.1)
 
 
+def slow_by_nature(connection):
+    """Its recogniser may take far longer than what is usual."""
+    connection.send(Ready())
+    while not connection.poll(0.05):
+        connection.send(RecognitionProgress({}, 1, 0, 5.0, 0, 0.0, patience_s=60.0))
+
+
 def gives_up(connection):
     connection.send(Failed("model damaged", 4))
 
@@ -103,6 +110,18 @@ def test_hung_it_is_killed_and_unhealthy_until_its_successor_is_ready(target):
         await watched.until(lambda: watched.states.count(WorkerState.RUNNING) == 2)
         assert watched.worker.healthy
         assert watched.worker.statistics().last_error.startswith("hung: ")
+        await watched.worker.stop()
+
+    run(scenario())
+
+
+def test_a_slow_recogniser_is_given_the_time_that_it_takes():
+    async def scenario():
+        watched = Watched(slow_by_nature)
+        watched.worker.start()
+        await watched.until(lambda: len(watched.messages) > 10)
+        assert watched.worker.healthy
+        assert not watched.worker.hung
         await watched.worker.stop()
 
     run(scenario())
