@@ -2,47 +2,33 @@
 
 On a GPU they are three networks in standard ONNX (``cosyd.engine.moonshine``), opened through
 ``choose_engine``: TensorRT, or ONNX Runtime's CUDA provider. On the processor the published 8-bit files are
-faster, so no network of a GPU is ever run there for longer than the request during which it failed.
+faster, so no network of a GPU is ever run there for longer than the request during which it failed. A small
+GPU may be slower than the processor: with ``gpu.backend: auto`` both are timed, once, and the faster stays.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
-import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from cosyd.asr.moonshine_networks import HostNetworks, Networks, Result, open_on_processor
+from cosyd.asr.moonshine_healing import HealingNetworks, Renew, time_of
+from cosyd.asr.moonshine_networks import Networks, open_on_processor
 from cosyd.asr.recognizer import Audio
 from cosyd.config.schema import GpuConfig
-from cosyd.errors import CosydError, GpuError, InferenceError, ModelError
-from cosyd.types import Backend
+from cosyd.errors import CosydError, GpuError, ModelError
 
 if TYPE_CHECKING:
     from cosyd.asr.moonshine_device import DeviceNetworks
 
-log = logging.getLogger(__name__)
-
-Renew = Callable[[str], None]
 SPEECH = ("demo-speech", "beckett.wav")  # beside the model, where it was pulled: checks other precisions
 SPEECH_S = 9
 
 
 class NotOnGpu(ModelError):
     """Why these networks do not run on a GPU here."""
-
-
-class Reviving(Protocol):
-    """``cosyd.engine.trial.Revival``."""
-
-    def failed(self) -> None: ...
-
-    def poll(self) -> bool: ...
-
-    def close(self) -> None: ...
 
 
 def open_networks(
@@ -160,144 +146,7 @@ def _healing(
         lambda: open_on_processor(folder, name, threads=threads),
         Revival() if renew else None,
         renew,
-    )
-
-
-class HealingNetworks:
-    """Networks on a GPU with the processor's behind them. An utterance is never lost: its request is done
-    again, on networks opened anew, or on the processor.
-
-    The GPU is tried again after 1, 2, 4, 8, 8 … s. Where its context is gone, a child asks whether it answers
-    there; if so, ``renew`` is told, once, that a new process would have it again.
-    """
-
-    attention = True
-
-    def __init__(
-        self,
-        device: DeviceNetworks,
-        reopen: Callable[[], DeviceNetworks],
-        host: Callable[[], HostNetworks],
-        revival: Reviving | None = None,
-        renew: Renew | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        from cosyd.engine.faults import Faults
-
-        self._device: DeviceNetworks | None = device
-        self._reopen, self._open_host = reopen, host
-        self._host: HostNetworks | None = None
-        self._revival, self._renew = revival, renew
-        self._faults = Faults(clock)
-        self._current: Networks = device if _ready(device) else self._processor()
-
-    @property
-    def backend(self) -> Backend:
-        if self._current is not self._host:
-            return self._current.backend
-        on_host, device = self._current.backend, self._device
-        why = device.backend.reason if device is not None else f"the GPU failed: {self._faults.last}"
-        return Backend(on_host.name, f"{on_host.reason}; {why}")
-
-    @property
-    def faults(self) -> int:
-        """How many there were since the start."""
-        return self._faults.count
-
-    def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> Any:
-        return self._current.listen(audio, context)
-
-    def guarded(self, action: Callable[[], Result]) -> Result:
-        self._look()
-        if self._current is self._host:
-            return action()
-        try:
-            result = action()
-        except (InferenceError, GpuError) as error:
-            return self._again(action, error)
-        self._faults.went_well()
-        return result
-
-    def close(self) -> None:
-        for networks in (self._device, self._host, self._revival):
-            if networks is not None:
-                networks.close()
-        self._device = None
-
-    # --- faults ----------------------------------------------------------------------------------------
-
-    def _again(self, action: Callable[[], Result], error: CosydError) -> Result:
-        from cosyd.engine.tensors import Misuse
-
-        if isinstance(error, Misuse):  # no fault of the GPU: audio or text longer than it was compiled for
-            self._current = self._processor()
-            return action()
-        self._note(error)
-        if self._faults.may_retry and self._load():
-            try:
-                return action()
-            except (InferenceError, GpuError) as once_more:
-                self._note(once_more)
-        self._leave()
-        return action()
-
-    def _note(self, error: CosydError) -> None:
-        self._faults.note(error)
-        log.warning("%s; fault %d, the request is done again", error, self._faults.count)
-
-    def _load(self) -> bool:
-        """The networks on the GPU anew; False where that fails or they are not there yet."""
-        if self._device is not None:
-            self._device.close()
-            self._device = None
-        try:
-            self._device = self._reopen()
-        except (CosydError, OSError) as error:
-            log.warning("opening the networks on the GPU again failed: %s", error)
-            return False
-        if _ready(self._device):
-            self._current = self._device
-            return True
-        return False
-
-    def _leave(self) -> None:
-        """The processor's from now on."""
-        if self._device is not None:
-            self._device.close()
-            self._device = None
-        self._faults.postpone()
-        self._current = self._processor()
-        if self._revival is not None:
-            self._revival.failed()
-        log.warning("the recogniser goes on on the processor for now: %s", self._faults.last)
-
-    def _look(self) -> None:
-        """Between two requests: back to the GPU, if it is time."""
-        if self._device is not None:
-            for engine in self._device.engines:
-                getattr(engine, "look", _nothing)()
-            self._current = self._device if _ready(self._device) else self._processor()
-        elif self._faults.may_retry:
-            if self._load():
-                log.info("the recogniser is back on %s", self._current.backend.name)
-            elif self._device is None:
-                self._faults.postpone(failed_again=True)
-                self._ask_for_a_process()
-
-    def _ask_for_a_process(self) -> None:
-        if self._revival is not None and self._renew is not None and self._revival.poll():
-            self._renew(f"the GPU answers again after: {self._faults.last}")
-
-    def _processor(self) -> HostNetworks:
-        if self._host is None:
-            self._host = self._open_host()
-        return self._host
-
-
-def _ready(device: DeviceNetworks) -> bool:
-    """All three run on the GPU, not on the processor while TensorRT compiles them or after a fault."""
-    return all(
-        getattr(engine, "current", engine).memory.device == engine.memory.device for engine in device.engines
+        measure=time_of if gpu.backend == "auto" and not gpu.require_gpu else None,
     )
 
 

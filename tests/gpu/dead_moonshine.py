@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from cosyd.asr.moonshine import Moonshine
-from cosyd.asr.moonshine_engines import HealingNetworks, open_networks
+from cosyd.asr.moonshine_engines import open_networks
+from cosyd.asr.moonshine_healing import HealingNetworks
 from cosyd.asr.recognizer import SegmentRequest
 from cosyd.config.schema import GpuConfig
 from cosyd.engine.cuda import CudaMemory

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from cosyd.asr import moonshine_engines
-from cosyd.asr.moonshine_engines import HealingNetworks, open_networks, why_on_processor
+from cosyd.asr.moonshine_engines import open_networks, why_on_processor
+from cosyd.asr.moonshine_healing import HealingNetworks
 from cosyd.config.schema import GpuConfig
 from cosyd.engine.tensors import Misuse
 from cosyd.errors import GpuError, InferenceError, ModelDamaged
@@ -107,7 +108,7 @@ class Asked:
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, measure: Any = None) -> None:
         self.gpu, self.clock, self.revival = Gpu(), Clock(), Asked()
         self.renewed: list[str] = []
         self.networks = HealingNetworks(
@@ -117,6 +118,7 @@ class Bench:
             self.revival,
             self.renewed.append,
             self.clock,
+            measure,
         )
 
     def ask(self) -> str:
@@ -176,6 +178,40 @@ def test_while_tensorrt_compiles_the_processor_answers() -> None:
     bench.gpu.compiled = False
     assert bench.ask() == "host"
     bench.gpu.compiled = True
+    assert bench.ask() == "gpu"
+
+
+def test_a_gpu_that_is_slower_than_the_processor_is_not_used() -> None:
+    timed: list[str] = []
+
+    def measure(networks: Any) -> float:
+        timed.append(networks.listen(AUDIO))
+        return {"gpu": slow, "host": 0.040}[timed[-1]]
+
+    slow = 0.055
+    bench = Bench(measure)
+    assert [bench.ask() for _ in range(3)] == ["host"] * 3
+    reason = "int8 networks; the GPU is slower here: 55 ms where the CPU takes 40"
+    assert bench.networks.backend == Backend("cpu", reason)
+    assert (timed, bench.gpu.closed) == (["gpu", "host"], 1)
+    bench.clock.now += 1_000
+    assert (bench.ask(), bench.gpu.opened) == ("host", 1)
+
+    slow = 0.020
+    bench = Bench(measure)
+    assert [bench.ask() for _ in range(3)] == ["gpu"] * 3
+    assert bench.networks.backend.name == "TensorRT 10.5"
+
+
+def test_a_gpu_that_fails_while_it_is_timed_is_a_gpu_that_failed() -> None:
+    def measure(networks: Any) -> float:
+        raise GpuError("injected")
+
+    bench = Bench(measure)
+    assert bench.ask() == "host"
+    assert bench.networks.backend.reason == "int8 networks; the GPU failed: injected"
+    assert bench.revival.failures == 1
+    bench.clock.now += 10
     assert bench.ask() == "gpu"
 
 
