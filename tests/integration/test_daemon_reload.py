@@ -11,9 +11,9 @@ from listening import Listening, is_
 pytestmark = pytest.mark.timeout(180)
 
 
-@pytest.fixture
-def run(models_dir):
-    """A daemon that loops over a recording, for as long as the test takes."""
+@pytest.fixture(scope="module")
+def daemon(models_dir):
+    """A daemon that loops over a recording, for as long as the tests take."""
     source = {
         "name": "talk",
         "type": "file",
@@ -23,6 +23,17 @@ def run(models_dir):
     with Listening({"sources": [source]}) as run:
         run.until(is_("state", status="listening"))
         yield run
+
+
+@pytest.fixture
+def run(daemon):
+    """It, with no messages yet; afterwards its configuration is what it was."""
+    before = daemon.daemon.config_file.read_text()
+    daemon.messages.clear()
+    yield daemon
+    daemon.daemon.config_file.write_text(before)
+    assert daemon.control("reload")["rejected"] == []
+    assert daemon.daemon.process.poll() is None
 
 
 def edit(run, change):
