@@ -49,10 +49,9 @@ class Decode:
 
 @dataclass(frozen=True, eq=False)
 class DecodeResult:
-    """``transcript`` or, when the recogniser failed, ``error``. Times in seconds of the wall clock."""
+    """``transcript`` or, when the recogniser failed, ``error``. ``decode_s``: of the wall clock."""
 
     decode: Decode
     transcript: Transcript | None
     error: str | None
-    waited_s: float
     decode_s: float

@@ -4,12 +4,13 @@ Finals and speculative finals come first, in the order in which their results ar
 dropped. Partials come when nothing else waits. One a source is kept, a newer one takes its place. Partials
 and speculations of one source together get ``PARTIAL_SHARE`` of the time: after one that took 60 ms the next
 partial begins 340 ms later at the earliest, so that long utterances, whose partials cost more, get them less
-often instead of more of the processor.
+often instead of more of the processor. A partial that is being decoded when a final comes is stopped, so that
+no final waits for it; another source's is decoded once more, and then to its end.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cosyd.asr.decode import Decode
 
@@ -21,14 +22,19 @@ PARTIAL_SHARE = 0.15
 
 @dataclass
 class Waiting:
-    """A request and when it came."""
+    """A request and when it came. ``again``: it was stopped once, which is enough."""
 
     decode: Decode
     since: float
+    again: bool = False
 
     @property
     def due(self) -> float:
         return self.since + self.decode.slack_s
+
+    @property
+    def may_be_stopped(self) -> bool:
+        return self.decode.kind == "partial" and not self.again
 
 
 class DecodeLine:
@@ -102,6 +108,17 @@ class DecodeLine:
         """A request that was taken is done."""
         if decode.kind != "final":  # a speculation shows the text so far as a partial does
             self._rested[decode.source] = now + took_s * (1 / self._partial_share - 1)
+
+    def stopped(self, waiting: Waiting, took_s: float, now: float) -> None:
+        """A partial that was taken made way for a final. It waits again, unless that final is its own
+        utterance's or something newer waits."""
+        decode = waiting.decode
+        self.decoded(decode, took_s, now)
+        ended = {(final.decode.source, final.decode.utt) for final in self._finals}
+        if decode.source in self._partials or (decode.source, decode.utt) in ended:
+            self.coalesced += 1
+        else:
+            self._partials[decode.source] = replace(waiting, again=True)
 
 
 def _superseded(decode: Decode, source: str, utt: int) -> bool:

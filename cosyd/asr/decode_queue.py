@@ -9,14 +9,16 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
-from cosyd.asr.attempt import attempt
+from cosyd.asr.attempt import Outcome, attempt
 from cosyd.asr.decode import Decode, DecodeResult
 from cosyd.asr.decode_line import FINALS_LIMIT, PARTIAL_SHARE, DecodeLine, Waiting
 from cosyd.asr.decode_thread import DecodeThread
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.recognizer import SegmentRecognizer
+from cosyd.models.stop import Stop, Stopped
 from cosyd.spec import FRAME
 
 RESULTS_LIMIT = 256  # results that the owner has not fetched; it is far behind then, and decoding waits
@@ -59,6 +61,7 @@ class DecodeQueue(DecodeThread):
         self._clock = clock
         self._line = DecodeLine(partial_share, finals_limit)
         self._results: deque[DecodeResult] = deque()  # bounded by RESULTS_LIMIT
+        self._stop: Stop | None = None  # of the partial that is being decoded
         self._busy_since: float | None = None
         self._decoded = self._failed = 0
         self._decode_s = self._audio_s = 0.0
@@ -77,8 +80,14 @@ class DecodeQueue(DecodeThread):
             if self._closed:
                 return False
             self._line.put(decode, self._clock())
+            if decode.kind != "partial":
+                self._stop_partial()
             self._changed.notify_all()
             return True
+
+    def _stop_partial(self) -> None:
+        if self._stop is not None:
+            self._stop.set()
 
     def has_room(self, source: str) -> bool:
         """Whether more audio may become finals without waiting: while they pile up, it is better off in the
@@ -103,12 +112,11 @@ class DecodeQueue(DecodeThread):
         """Phrases that the recogniser cannot favour."""
         return self._recognizer.unusable(hotwords)
 
-    @property
-    def idle(self) -> bool:
-        """Nothing waits, nothing is being decoded and no result is left to fetch."""
+    def close(self) -> None:
+        """End the thread, after a final that is under way; what waits is dropped. Idempotent."""
         with self._changed:
-            waiting = self._line.finals or self._line.partials or self._results
-            return not waiting and self._busy_since is None
+            self._stop_partial()
+        super().close()
 
     def statistics(self) -> DecodeStatistics:
         with self._changed:
@@ -127,7 +135,14 @@ class DecodeQueue(DecodeThread):
 
     def _run(self) -> None:
         while (waiting := self._take()) is not None:
-            self._deliver(self._decode(waiting))
+            begin = self._clock()
+            try:
+                outcome = self._decode(waiting.decode)
+            except Stopped:
+                self._make_way(waiting, self._clock() - begin)
+                continue
+            took_s = self._clock() - begin
+            self._deliver(DecodeResult(waiting.decode, outcome.transcript, outcome.error, took_s))
             if self._on_result is not None:
                 self._on_result()
 
@@ -139,22 +154,27 @@ class DecodeQueue(DecodeThread):
                 waiting = None if full else self._line.take(self._clock())
                 if waiting is not None:
                     self._busy_since = self._clock()
+                    self._stop = Stop() if waiting.may_be_stopped else None
                     self._changed.notify_all()
                     return waiting
                 self._changed.wait(None if full else self._line.rest(self._clock()))
         return None
 
-    def _decode(self, waiting: Waiting) -> DecodeResult:
-        decode = waiting.decode
-        begin = self._clock()
-        outcome = attempt(self._recognizer, decode, unsure=self._unsure)
-        took_s = self._clock() - begin
-        return DecodeResult(decode, outcome.transcript, outcome.error, begin - waiting.since, took_s)
+    def _decode(self, decode: Decode) -> Outcome:
+        """Raises Stopped."""
+        with nullcontext() if self._stop is None else self._stop.heeded():
+            return attempt(self._recognizer, decode, unsure=self._unsure)
+
+    def _make_way(self, waiting: Waiting, took_s: float) -> None:
+        with self._changed:
+            self._stop = self._busy_since = None
+            self._decode_s += took_s
+            self._line.stopped(waiting, took_s, self._clock())
 
     def _deliver(self, result: DecodeResult) -> None:
         decode = result.decode
         with self._changed:
-            self._busy_since = None
+            self._stop = self._busy_since = None
             self._decoded += 1
             self._failed += result.error is not None
             self._decode_s += result.decode_s

@@ -16,6 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cosyd.errors import InferenceError, ModelDamaged, ModelError, ModelMissing
+from cosyd.models.stop import Stop, Stopped, current_stop
 
 Array = NDArray[Any]
 
@@ -46,11 +47,29 @@ class Network:
         self._errors = errors
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None) -> list[Array]:
-        """Arrays by input name -> the named outputs (all of them by default), in that order."""
+        """Arrays by input name -> the named outputs (all of them by default), in that order.
+
+        Ends with Stopped when ``current_stop`` is set, also in the middle.
+        """
+        stop = current_stop()
         try:
-            return self.session.run(outputs, feeds)  # type: ignore[no-any-return]
+            if stop is None:
+                return self.session.run(outputs, feeds)  # type: ignore[no-any-return]
+            return self._run_until(stop, feeds, outputs)
         except self._errors as error:
+            if stop is not None and stop.is_set:
+                raise Stopped from error
             raise InferenceError(self._describe(feeds, error)) from error
+
+    def _run_until(
+        self, stop: Stop, feeds: Mapping[str, Array], outputs: Sequence[str] | None
+    ) -> list[Array]:
+        """ONNX Runtime looks at ``terminate`` between any two of its operations."""
+        import onnxruntime
+
+        options = onnxruntime.RunOptions()
+        with stop.ended_by(lambda: setattr(options, "terminate", True)):
+            return self.session.run(outputs, feeds, options)  # type: ignore[no-any-return]
 
     def run_bound(self, binding: Any, *, wait: bool = True) -> None:
         """A step over an IOBinding of ``session``. Without ``wait`` it is only enqueued, on CUDA."""

@@ -118,13 +118,6 @@ class StreamQueue(DecodeThread):
         """Phrases that the recogniser cannot favour."""
         return self._recognizer.unusable(hotwords)
 
-    @property
-    def idle(self) -> bool:
-        """Nothing waits, no step is under way and no result is left to fetch."""
-        with self._changed:
-            waiting = any(inbox.chunks for inbox in self._inboxes.values())
-            return not (waiting or self._results) and self._busy_since is None
-
     def statistics(self) -> DecodeStatistics:
         with self._changed:
             waiting = [chunk for inbox in self._inboxes.values() for chunk, _ in inbox.chunks]
@@ -180,7 +173,7 @@ class StreamQueue(DecodeThread):
         try:
             return self._work.hear(chunks, since, self._clock())
         except InferenceError as error:
-            return [DecodeResult(chunks[-1], None, str(error), 0.0, 0.0)]
+            return [DecodeResult(chunks[-1], None, str(error), 0.0)]
 
     def _deliver(self, results: list[DecodeResult], took_s: float) -> None:
         with self._changed:

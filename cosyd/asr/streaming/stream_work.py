@@ -142,4 +142,4 @@ def _result(
 ) -> DecodeResult:
     if error is not None:
         transcript = None
-    return DecodeResult(known.newest, transcript, error, 0.0, max(0.0, now - known.since))
+    return DecodeResult(known.newest, transcript, error, max(0.0, now - known.since))

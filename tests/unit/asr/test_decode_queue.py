@@ -11,6 +11,7 @@ from cosyd.asr.decode import Decode, DecodeKind, DecodeResult
 from cosyd.asr.decode_queue import RESULTS_LIMIT, DecodeQueue
 from cosyd.asr.recognizer import SegmentRequest
 from cosyd.errors import InferenceError
+from cosyd.models.stop import Stopped, current_stop
 from cosyd.types import Transcript
 
 SOON = 10.0  # seconds: only so that a fault does not hang
@@ -81,7 +82,7 @@ def test_a_result_is_of_its_request() -> None:
     assert result.decode is decode
     assert result.transcript is not None
     assert result.transcript.text == "w7"
-    assert (result.error, result.decode_s >= 0, result.waited_s >= 0) == (None, True, True)
+    assert (result.error, result.decode_s >= 0) == (None, True)
 
 
 def test_prompt_and_draft_reach_the_recogniser() -> None:
@@ -221,11 +222,9 @@ def test_busy_since_is_when_the_decode_under_way_began() -> None:
     recognizer = Gated()
     with DecodeQueue(recognizer) as queue:
         assert queue.statistics().busy_since is None
-        assert queue.idle
         queue.submit(ask(1))
         assert recognizer.begun.acquire(timeout=SOON)
         assert queue.statistics().busy_since is not None
-        assert not queue.idle
         recognizer.may.release()
         collect(queue, 1)
         statistics = queue.statistics()
@@ -289,3 +288,64 @@ def test_a_speculation_counts_as_a_partial_in_the_share() -> None:
         now[0] = 0.41
         queue.submit(ask(3, "partial"))
         assert [result.decode.id for result in collect(queue, 1)] == [3]
+
+
+class Endless(FakeRecognizer):
+    """Never done with what can be stopped, the first time that it is asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Semaphore(0)
+
+    def transcribe(self, requests: Sequence[SegmentRequest]) -> list[Transcript]:
+        stop = current_stop()
+        if stop is None:
+            return super().transcribe(requests)
+        ended = threading.Event()
+        with stop.ended_by(ended.set):
+            self.begun.release()
+            assert ended.wait(SOON)
+        raise Stopped
+
+
+@pytest.mark.parametrize("kind", ["final", "speculative"])
+def test_a_partial_under_way_is_stopped_for_the_final_of_its_utterance(kind: DecodeKind) -> None:
+    recognizer = Endless()
+    with DecodeQueue(recognizer, partial_share=1.0) as queue:
+        queue.submit(ask(1, "partial", utt=7))
+        assert recognizer.begun.acquire(timeout=SOON)
+        queue.submit(ask(2, kind, utt=7))
+        assert [result.decode.id for result in collect(queue, 1)] == [2]
+        statistics = queue.statistics()
+    assert (statistics.waiting_partials, statistics.coalesced, statistics.decoded) == (0, 1, 1)
+
+
+def test_another_source_s_partial_is_decoded_after_the_final_to_its_end() -> None:
+    recognizer = Endless()
+    with DecodeQueue(recognizer, partial_share=1.0) as queue:
+        queue.submit(ask(1, "partial", "other"))
+        assert recognizer.begun.acquire(timeout=SOON)
+        queue.submit(ask(2))
+        assert [result.decode.id for result in collect(queue, 2)] == [2, 1]
+        assert queue.statistics().coalesced == 0
+
+
+def test_of_a_stopped_partial_and_a_newer_one_the_newer_is_kept() -> None:
+    recognizer = Endless()
+    with DecodeQueue(recognizer, partial_share=1.0) as queue:
+        queue.submit(ask(1, "partial", "other"))
+        assert recognizer.begun.acquire(timeout=SOON)
+        queue.submit(ask(2, "partial", "other"))
+        queue.submit(ask(3))
+        assert collect(queue, 1)[0].decode.id == 3
+        assert recognizer.begun.acquire(timeout=SOON)  # 2, which may be stopped as 1 was
+        queue.submit(ask(4))
+        assert [result.decode.id for result in collect(queue, 2)] == [4, 2]
+
+
+def test_closing_does_not_wait_for_a_partial() -> None:
+    recognizer = Endless()
+    with DecodeQueue(recognizer) as queue:
+        queue.submit(ask(1, "partial"))
+        assert recognizer.begun.acquire(timeout=SOON)
+    assert queue.results() == []

@@ -15,6 +15,7 @@ from cosyd.asr.tokenizer import EOS, Tokenizer
 from cosyd.config.schema import AsrConfig
 from cosyd.engine.tensors import TensorSpec
 from cosyd.errors import ConfigError, InferenceError, ModelDamaged, ModelMissing
+from cosyd.models.stop import Stop, Stopped
 
 WORDS = ["▁a", "▁b", "▁c", "▁d", "x"]
 VOCABULARY = Tokenizer(
@@ -339,3 +340,13 @@ def test_real_vocabulary_spells_as_the_model_does(real: Moonshine, models_dir: P
     vocabulary = Tokenizer.load(models_dir / "moonshine-tiny-en" / "tokenizer.bin")
     text = "It was the best of times, it was the worst of times; naïve café — 日本."
     assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+def test_what_nobody_wants_any_more_is_stopped(real: Moonshine, beckett: np.ndarray) -> None:
+    audio, stop = beckett[:32_000], Stop()
+    (wanted,) = real.transcribe([SegmentRequest(audio)])
+    with stop.heeded():
+        assert real.transcribe([SegmentRequest(audio)]) == [wanted]
+        stop.set()
+        with pytest.raises(Stopped):
+            real.transcribe([SegmentRequest(audio)])

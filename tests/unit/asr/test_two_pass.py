@@ -40,7 +40,7 @@ class Queue:
         return given
 
     def give(self, decode, transcript, error=None):
-        self.given.append(DecodeResult(decode, transcript, error, 0.0, 0.0))
+        self.given.append(DecodeResult(decode, transcript, error, 0.0))
 
     def forget_source(self, source):
         self.forgotten.append(source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from cosyd.errors import InferenceError, ModelDamaged, ModelError, ModelMissing
 from cosyd.models.graph import GraphBuilder, read_weights
 from cosyd.models.onnx import open_session
+from cosyd.models.stop import Stop, Stopped
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -69,6 +71,35 @@ def test_a_run_with_a_wrong_shape_names_network_shape_and_device() -> None:
         net.run({"x": np.zeros((1, 5), np.float32)})
     with pytest.raises(InferenceError, match="adder failed"):
         net.run({"z": np.zeros((1, 2), np.float32)})
+
+
+def test_a_stoppable_run_is_a_run_until_it_is_stopped() -> None:
+    net, stop = open_session(network()), Stop()
+    x = np.ones((1, 2), np.float32)
+    (expected,) = net.run({"x": x})
+    with stop.heeded():
+        np.testing.assert_array_equal(net.run({"x": x})[0], expected)
+        with pytest.raises(InferenceError, match="network failed"):
+            net.run({"x": np.zeros((1, 5), np.float32)})
+        stop.set()
+        with pytest.raises(Stopped):
+            net.run({"x": x})
+    np.testing.assert_array_equal(net.run({"x": x})[0], expected)
+
+
+def test_a_run_is_stopped_in_its_middle() -> None:
+    """Of a network that would take many seconds."""
+    graph = GraphBuilder()
+    x = y = graph.input("x", [1024, 1024])
+    for layer in range(1_000):
+        y = graph.node("MatMul", [y, x], [f"y{layer}"])
+    graph.output(y, [1024, 1024])
+    net, stop = open_session(graph.build("long")), Stop()
+    timer = threading.Timer(0.1, stop.set)
+    timer.start()
+    with pytest.raises(Stopped), stop.heeded():
+        net.run({"x": np.ones((1024, 1024), np.float32)})
+    timer.join()
 
 
 def test_a_provider_that_is_not_there_is_an_error_not_a_fallback() -> None:

@@ -314,7 +314,7 @@ def test_stale_partials_are_replaced_by_newer_ones(
     with StreamQueue(recognizer) as queue:
         for chunk in chunks_of("s", voices[4])[:-1]:
             assert queue.submit(chunk, 30.0)
-        while not queue.idle and queue.statistics().waiting_partials:
+        while queue.statistics().waiting_partials:
             time.sleep(0.01)
         time.sleep(0.1)
         results = queue.results()
