@@ -11,14 +11,15 @@ bonus makes up for what the token is behind the likeliest one, and only ``PAID``
 that was heard well gets next to nothing, so saying it again and again brings nothing. With bonuses paid in
 full a decoder that has lost the thread says its hotwords over and over. What a phrase did not need at its
 beginning it may need at its end: its worth is a budget, handed out letter by letter and kept until it is
-complete.
+complete. And a phrase is lifted once: where noise tells a decoder nothing, any word will do, and two
+hotwords in turn would do for ever.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -48,7 +49,7 @@ class Path:
     """Tokens after BOS and the log probability of each; of a lifted one, with what it was lifted by.
 
     ``total``: what paths are compared by. ``state``: in the bias; ``lent``: bonus for a phrase that is not
-    complete yet.
+    complete yet. ``lifted``: the states in which phrases were complete that had got a bonus.
     """
 
     tokens: tuple[int, ...] = ()
@@ -56,6 +57,7 @@ class Path:
     total: float = 0.0
     state: int = Bias.start
     lent: float = 0.0
+    lifted: frozenset[int] = frozenset()
 
 
 class _Option(NamedTuple):
@@ -152,14 +154,19 @@ class BeamSearch:
         return kept, parents
 
     def _grown(self, path: Path, option: _Option) -> Path:
-        state, lent = path.state, 0.0
-        if self._bias is not None:
-            state = self._bias.next(path.state, option.token)
-            if self._bias.lent(state):
-                settled = self._bias.settled(path.state) if self._bias.ends[option.token] else 0.0
-                lent = max(0.0, max(0.0, path.lent - settled) + option.bonus)
         sure = option.score + max(0.0, option.bonus)
-        return Path((*path.tokens, option.token), (*path.scores, sure), option.total, state, lent)
+        grown = Path((*path.tokens, option.token), (*path.scores, sure), option.total)
+        return grown if self._bias is None else self._favoured(self._bias, grown, path, option)
+
+    def _favoured(self, bias: Bias, grown: Path, path: Path, option: _Option) -> Path:
+        state = bias.next(path.state, option.token)
+        before = path.lent
+        if bias.ends[option.token]:
+            before = max(0.0, before - bias.settled(path.state))
+        lent = max(0.0, before + option.bonus) if bias.lent(state) else 0.0
+        complete = lent > 0 and bias.settled(state) > 0
+        lifted = path.lifted | {state} if complete else path.lifted
+        return replace(grown, state=state, lent=lent, lifted=lifted)
 
     def _options(
         self, alive: Sequence[Path], logits: Array, first: Array | None, best: float = -math.inf
@@ -185,20 +192,16 @@ class BeamSearch:
         """Logits of what follows a path, with the bonuses."""
         if self._bias is None:
             return logits
-        allowed = self._allowed(self._bias, path)
+        bias = self._bias
+        # What a phrase did not need at its beginning is there for its rest, until it is complete.
+        owed = np.where(bias.ends, max(0.0, path.lent - bias.settled(path.state)), path.lent)
+        allowed = bias.budget(path.state) - owed.astype(np.float32)
         lifted = np.minimum(allowed, logits.max() - logits + self._paid * allowed)
-        return np.asarray(logits + np.where(allowed > 0, lifted, allowed))
-
-    def _allowed(self, bias: Bias, path: Path) -> Array:
-        """What each token may be lifted by; below 0: what it gives back.
-
-        What a phrase did not need at its beginning is there for its rest, until it is complete.
-        """
-        allowed = bias.bonus(path.state) + np.float32(bias.lent(path.state) - path.lent)
-        forfeited = bias.settled(path.state) - path.lent
-        if forfeited > 0:
-            allowed[bias.ends] -= np.float32(forfeited)
-        return np.asarray(allowed)
+        change = np.where(allowed > 0, lifted, allowed)
+        for state in path.lifted:
+            again = bias.following(path.state) == state
+            change[again] = -owed[again]
+        return np.asarray(logits + change)
 
 
 def _best(paths: Sequence[Path]) -> float:

@@ -189,6 +189,13 @@ class Bias:
         """What a text in this state has been lent."""
         return self._automaton.lent(state)
 
+    def budget(self, state: int) -> NDArray[np.float32]:
+        """float32 [vocabulary]: what a text that goes on so may have got for phrases that are not settled."""
+        lent = np.float32(self.lent(state))
+        return np.asarray(
+            self.bonus(state) + np.where(self.ends, lent - np.float32(self.settled(state)), lent)
+        )
+
     def settled(self, state: int) -> float:
         """What is earned for good where the word ends here."""
         return self._automaton.step(state, _BOUNDARY)[1]
@@ -197,6 +204,10 @@ class Bias:
     def ends(self) -> NDArray[np.bool_]:
         """bool [vocabulary]: the tokens with which the word before them ends, EOS included."""
         return self._spelling.ends
+
+    def following(self, state: int) -> NDArray[np.int32]:
+        """int32 [vocabulary]: the states that tokens lead to."""
+        return self._of(state).next
 
     def next(self, state: int, token: int) -> int:
         return int(self._of(state).next[token])

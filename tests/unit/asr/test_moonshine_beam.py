@@ -170,3 +170,63 @@ def test_without_its_phrase_a_word_gets_nothing() -> None:
     paths = search.search(table, Path(), table.logits(()), nothing(), MOST)
     other = next(path for path in paths if path.tokens[:2] == (B, C))
     assert other.total == pytest.approx(log_prob(table, (B, C, EOS)), abs=0.01)
+
+
+class Steep(Script):
+    """``b`` is as likely as ``a``; ``d`` after it is behind by ``gap``."""
+
+    def logits(self, tokens: Sequence[int]) -> np.ndarray:
+        logits = super().logits(tokens)
+        if not tokens:
+            logits[B] = 0.0
+        elif tokens[-1] == B:
+            logits[D] = -self._gap
+        return logits
+
+
+def test_what_a_phrase_does_not_need_at_its_beginning_is_there_for_its_end() -> None:
+    assert say(Steep(6.0), favour(("bd", 8.0))) == (B, D)
+    assert say(Steep(6.0), favour(("bd", 5.0))) != (B, D)
+
+
+def test_a_beginning_that_used_all_up_leaves_nothing_for_the_end() -> None:
+    """Both gaps together are more than the phrase is worth."""
+    table = Script(4.0)
+    assert say(table, favour(("bd", 8.0))) == (B, D)  # 4 and 2
+    assert say(table, favour(("bd", 5.5))) == (A, C)
+
+
+class Lost(Table):
+    """Says ``a`` for ever; ``b`` and ``c`` are behind by 2."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def logits(self, tokens: Sequence[int]) -> np.ndarray:
+        logits = np.full(SIZE, -30.0, np.float32)
+        logits[[A, B, C]] = 0.0, -2.0, -2.0
+        if len(tokens) == 9:
+            logits[EOS] = 30.0
+        return logits
+
+
+def test_a_phrase_is_lifted_once() -> None:
+    bias = favour(("b", 3.0), ("c", 3.0))
+    table = Lost()
+    said = BeamSearch(4, bias).search(table, Path(), table.logits(()), nothing(), 30)[0].tokens
+    assert (said.count(B), said.count(C)) == (1, 1)
+    assert said.count(A) == 7
+
+
+def test_a_phrase_that_is_really_said_twice_is_heard_twice() -> None:
+    class Twice(Lost):
+        def logits(self, tokens: Sequence[int]) -> np.ndarray:
+            logits = super().logits(tokens)
+            if len(tokens) in (2, 6):
+                logits[B] = 3.0
+            return logits
+
+    table = Twice()
+    search = BeamSearch(4, favour(("b", 3.0)))
+    said = search.search(table, Path(), table.logits(()), nothing(), 30)[0].tokens
+    assert (said[2], said[6], said.count(B)) == (B, B, 3)  # and lifted once
