@@ -1,13 +1,15 @@
 """Whisper (Radford et al. 2022): an encoder-decoder of a hundred languages, on CTranslate2.
 
 Its encoder was trained on windows of 30 s, of which what is not speech is silence. That much costs four times
-as much as speech needs, and without any silence it loops and invents. Of 24 clips of train/kathleen (one core
-of an AMD EPYC, base, greedily), with so many seconds of silence after each:
+as much as speech needs, and without any silence it loops and invents. Base on one core of an AMD EPYC, greedily, of
+train/kathleen (A) and train/librispeech-251-speakers (B) 24 clips each, so many seconds of silence after each:
 
 ======================  =====  =====  =====  =====  ==========
 silence                 0.3    1      3      6      up to 30 s
-word errors, %          96.6   29.6   7.9    7.4    8.9
-processor time, s       0.55   0.45   0.50   0.66   2.68
+A: word errors, %       96.6   29.6   7.9    7.4    8.9
+A: processor time, s    0.55   0.45   0.50   0.66   2.68
+B: word errors, %       46.9   27.6   13.3   6.2    12.7
+B: processor time, s    0.78   0.78   0.82   0.96   2.63
 ======================  =====  =====  =====  =====  ==========
 
 So ``SILENCE_S`` follow; a result that goes astray all the same is read again in the whole window. Partials
