@@ -12,7 +12,15 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosyd.asr.confidence import Calibration, calibrated, calibration_error, reliability
+from cosyd.asr.confidence import (
+    Calibration,
+    calibrated,
+    calibration_error,
+    evidence,
+    expected,
+    information,
+    reliability,
+)
 from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 from cosyd.errors import ModelDamaged
 from cosyd.types import Transcript, Word
@@ -102,3 +110,46 @@ def test_it_lies_beside_the_model(tmp_path: Path) -> None:
     (tmp_path / "confidence.json").write_text('{"slope": "steep"}')
     with pytest.raises(ModelDamaged, match="needs the numbers slope and offset"):
         Calibration.of(tmp_path)
+
+
+def test_evidence_is_what_stands_around_a_word() -> None:
+    odds = [float(np.log(p / (1 - p))) for p in (0.9, 0.6, 0.8)]
+    said = Transcript(
+        "A flat white.",
+        words=(Word("A", 0, 1, 0.9), Word("flat", 1, 2, 0.6), Word("white.", 2, 3, 0.8)),
+        others=("a flat wide", "a fat white"),
+    )
+    found = evidence(said)
+    assert [row[0] for row in found] == pytest.approx([sum(odds) / 3] * 3)
+    assert [row[1] for row in found] == pytest.approx([odds[1], odds[2], odds[1]])
+    assert [row[2] for row in found] == pytest.approx([0, np.log(4), np.log(5)])
+    assert [row[3] for row in found] == [1, 0.5, 0.5]
+    alone = evidence(Transcript("a", words=(Word("a", 0, 1, 0.9),)))
+    assert alone == [pytest.approx((odds[0], odds[0], 0, 1))]
+    assert evidence(Transcript("")) == []
+
+
+def test_evidence_that_tells_gets_a_weight_and_tells_more() -> None:
+    random = np.random.default_rng(1)
+    confidences, hints = random.beta(4, 1.5, 8_000), random.normal(size=(8_000, 4))
+    odds = np.log(confidences / (1 - confidences)) + 1.5 * hints[:, 1]
+    right = random.random(8_000) < 1 / (1 + np.exp(-odds))
+    plain, better = Calibration.fit(confidences, right), Calibration.fit(confidences, right, hints)
+    assert better.beside == pytest.approx(1.5, abs=0.15)
+    assert (better.whole, better.letters, better.agreement) == pytest.approx((0, 0, 0), abs=0.1)
+    told = [better(p, hint) for p, hint in zip(confidences, hints, strict=True)]
+    assert calibration_error(told, right) < 0.03
+    assert information(told, right) > information([plain(p) for p in confidences], right) + 0.2
+
+
+def test_information_is_one_for_certainty_and_nothing_for_the_mean() -> None:
+    assert information([1.0, 0.0, 1.0], [True, False, True]) == pytest.approx(1, abs=0.001)
+    assert information([0.5, 0.5], [True, False]) == pytest.approx(0)
+    assert information([0.1, 0.9], [True, False]) < 0
+    assert information([0.7], [True]) == information([], []) == 0
+
+
+def test_the_share_of_words_that_is_likely_right() -> None:
+    assert expected([Word("a", 0, 1, 0.5), Word("b", 1, 2), Word("c", 2, 3, 1.0)], 0.1) == 0.75
+    assert expected([Word("a", 0, 1)], 0.1) == 0.1
+    assert expected([], None) is None
