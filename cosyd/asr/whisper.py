@@ -1,8 +1,9 @@
 """Whisper (Radford et al. 2022): an encoder-decoder of a hundred languages, on CTranslate2.
 
-Its encoder was trained on windows of 30 s, of which what is not speech is silence. That much costs four times
-as much as speech needs, and without any silence it loops and invents. Base on one core of an AMD EPYC, greedily, of
-train/kathleen (A) and train/librispeech-251-speakers (B) 24 clips each, so many seconds of silence after each:
+Its encoder was trained on windows of 30 s, of which what is not speech is silence. That much costs four
+times as much as speech needs, and without any silence it loops and invents. Base on one core of an AMD
+EPYC, greedily, of train/kathleen (A) and train/librispeech-251-speakers (B) 24 clips each, so many seconds
+of silence after each:
 
 ======================  =====  =====  =====  =====  ==========
 silence                 0.3    1      3      6      up to 30 s

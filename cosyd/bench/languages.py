@@ -28,13 +28,13 @@ from cosyd.spec import FRAME
 METHOD = """\
 The clips of a set with 1.5 s of silence between them as one recording, which the real daemon plays as fast
 as it is processed; finals, as a subscriber gets them, are put back to clips by their times. *Direct* is the
-same recogniser fed each clip by itself, where the language is told; *faster-whisper* is that library with the
-same files, 8 bit, as many paths, without timestamps, fed each clip, if it is installed. Mandarin: character
-errors; both sides without punctuation, numbers as they are read (WeTextProcessing), simplified (OpenCC);
-*bare*: without punctuation only, so that a number in figures or a traditional character is an error. English:
-word errors, lower-cased, without punctuation, numbers spelled out. *Right language*: finals whose `language` is the set's. *Noise*:
-ten pieces of 3 s of each of six noises, given to the recogniser without the gate that is before it in the
-daemon; how many of them become text."""
+same recogniser fed each clip by itself, where the language is told; *faster-whisper* is that library with
+the same files, 8 bit, as many paths, without timestamps, fed each clip, if it is installed. Mandarin:
+character errors; both sides without punctuation, numbers as they are read (WeTextProcessing), simplified
+(OpenCC); *bare*: without punctuation only, so that a number in figures or a traditional character is an
+error. English: word errors, lower-cased, without punctuation, numbers spelled out. *Right language*: finals
+whose `language` is the set's. *Noise*: ten pieces of 3 s of each of six noises, given to the recogniser
+without the gate that is before it in the daemon; how many of them become text."""
 
 MOST = {"aishell": 50, "librispeech-other": 20}  # clips: all of the Mandarin ones
 PIECES, PIECE_S = 10, 3
