@@ -44,9 +44,13 @@ $python tests/gpu/trace_gpu.py "$models" "$COSYD_KERNEL_CACHE"
 echo "== a CUDA error under running streams"
 $python tests/gpu/dead_gpu.py "$models" "$COSYD_KERNEL_CACHE"
 
+echo "== features handed to an engine (needs onnxruntime-gpu)"
+$python -m pytest -q -rs -p no:cacheprovider tests/gpu/test_handover_gpu.py
 if [ -d "$models/moonshine-tiny-en" ]; then
+    echo "== Moonshine on the GPU, beside the CPU (needs onnxruntime-gpu)"
+    $python -m pytest -q -rs -s -p no:cacheprovider tests/gpu/test_moonshine_gpu.py
     echo "== the whole daemon, beside the CPU"
-    env -u COSYD_KERNEL_CACHE $python tests/gpu/daemon_gpu.py "$models"/demo-speech/*.wav
+    $python tests/gpu/daemon_gpu.py "$models"/demo-speech/*.wav
 else
     echo "== the recogniser's model is not here: the whole daemon NOT RUN"
 fi

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cosyd.asr.moonshine_engines import why_on_processor
-from cosyd.asr.recognizers import ON_ENGINES, RECOGNIZERS
+from cosyd.asr.recognizers import runs_whisper
 from cosyd.cli.doctor.check import Check, Setup, fail, ok, warn
 from cosyd.config.schema import Config
 from cosyd.frontend.front_end import needs_denoiser
 from cosyd.gpu import kernels, probe
 from cosyd.gpu.probe import Refusal, refusal, why_unusable
+from cosyd.models.store import ModelStore
 from cosyd.runtime.assembly import KERNELS
 
 CUDA_PROVIDER = "libonnxruntime_providers_cuda.so"
@@ -24,6 +25,7 @@ def examine(setup: Setup) -> Iterator[Check]:
     why = refusal(config.gpu, cache)
     yield backend(config, why)
     yield from stages(config, why)
+    yield recogniser(config, ModelStore(setup.paths.models))
     if (reason := why_unusable()) is not None:
         yield ok("gpu.device", reason)
         return
@@ -50,19 +52,19 @@ def stages(config: Config, why: Refusal | None) -> Iterator[Check]:
     """What each stage runs on, and why there."""
     where = f"CPU: {why.reason}" if why else "GPU: one is there with all that is needed"
     yield ok("stage.vad", where)
-    yield recogniser(config)
     off = "nobody would hear it (frontend.denoise, vad_input, asr_input)"
     yield ok("stage.denoise", where if needs_denoiser(config.frontend) else f"none: {off}")
 
 
-def recogniser(config: Config) -> Check:
+def recogniser(config: Config, store: ModelStore) -> Check:
     """Of a model with engines for a GPU; which of them, ``engine.choice`` says."""
     model, asked = config.asr.model, config.gpu
-    if model in RECOGNIZERS and model not in ON_ENGINES:
+    if runs_whisper(model, store):
         return ok("stage.asr", f"CPU: {model} runs there, whatever gpu.backend is")
     why = why_on_processor(asked)
     if not why:
-        return ok("stage.asr", "GPU: one is there with all that is needed")
+        faster = "" if asked.backend == "cuda" or asked.require_gpu else ", if it is faster than the CPU"
+        return ok("stage.asr", f"GPU{faster}: one is there with all that is needed")
     if asked.require_gpu or asked.backend == "cuda":
         return fail("stage.asr", f"CPU, but a GPU is asked for: {why}", CPU_REMEDY)
     return ok("stage.asr", f"CPU: {why}")

@@ -296,3 +296,11 @@ def test_addresses_that_are_fine_without_keys(tmp_path: Path, address: str) -> N
 
 def test_a_public_address_is_fine_with_keys(tmp_path: Path) -> None:
     assert read(tmp_path, "publish: {endpoint: 'tcp://*:5555', curve: true}").config.publish.curve
+
+
+@pytest.mark.parametrize("name", ["COSYD_DEBUG", "COSYD_KERNEL_CACHE", "COSYD_BENCH_MODEL", "COSYD_FATBINS"])
+def test_what_tools_read_from_the_environment_is_no_configuration(tmp_path: Path, name: str) -> None:
+    """They start daemons with it."""
+    assert read(tmp_path, "", **{name: "/somewhere"}).config == read(tmp_path, "").config
+    with pytest.raises(ConfigError, match="COSYD_KERNEL_CASH"):
+        read(tmp_path, "", COSYD_KERNEL_CASH="/somewhere")
