@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cosyd.cli import program
-from cosyd.cli.parser import Parser, build_parser
+from cosyd.cli.options import Parser
+from cosyd.cli.parser import build_parser
 from cosyd.errors import ConfigError, CosydError, DeviceNotFound, GpuError, ModelMissing
 from cosyd.version import VERSION
 
