@@ -9,7 +9,9 @@ from __future__ import annotations
 import ctypes
 import importlib
 import weakref
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +19,9 @@ from numpy.typing import DTypeLike, NDArray
 from cosyd.engine.library import Capability
 from cosyd.engine.memory import Buffer
 from cosyd.errors import GpuError, InferenceError
+
+if TYPE_CHECKING:
+    from cosyd.engine.rows import Lane, RowTable
 
 Array = NDArray[Any]
 
@@ -63,6 +68,7 @@ class CudaMemory:
         self.index = index
         self._here()
         self.stream = int(self._call("cuStreamCreate", _NON_BLOCKING))
+        self._kernels: dict[tuple[Path, str], Any] = {}
         weakref.finalize(self, self._driver.cuDevicePrimaryCtxRelease, self._device)
 
     @property
@@ -108,6 +114,33 @@ class CudaMemory:
         """Raises InferenceError for a fault of something enqueued before."""
         self._here()
         self._call("cuStreamSynchronize", stream)
+
+    def row_table(self, lanes: Sequence[Lane], n: int) -> RowTable:
+        from cosyd.engine.cuda_rows import CudaRowTable
+
+        return CudaRowTable(self, lanes, n)
+
+    def kernel(self, ptx: Path, name: str) -> Any:
+        """A kernel of a PTX file, which the driver compiles once; it lives as long as the context."""
+        key = (ptx, name)
+        if key not in self._kernels:
+            self._here()
+            code = ctypes.create_string_buffer(ptx.read_bytes())
+            module = self._call("cuModuleLoadData", ctypes.addressof(code))
+            self._kernels[key] = self._call("cuModuleGetFunction", module, name.encode())
+        return self._kernels[key]
+
+    def launch(
+        self,
+        kernel: Any,
+        grid: tuple[int, int],
+        block: int,
+        arguments: tuple[tuple[Any, ...], tuple[Any, ...]],
+        stream: int = 0,
+    ) -> None:
+        """``grid`` blocks of ``block`` threads; ``arguments``: their values and their C types."""
+        self._here()
+        self._call("cuLaunchKernel", kernel, *grid, 1, block, 1, 1, 0, stream, arguments, 0)
 
     def used(self) -> tuple[int, int]:
         """Bytes in use by all programs, and bytes there are."""

@@ -7,11 +7,15 @@ An engine on the CPU works on host memory, one on a GPU on device memory; who bi
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+if TYPE_CHECKING:
+    from cosyd.engine.rows import Lane, RowTable
 
 Array = NDArray[Any]
 
@@ -58,6 +62,10 @@ class Memory(Protocol):
         """Wait for all that was enqueued."""
         ...
 
+    def row_table(self, lanes: Sequence[Lane], n: int) -> RowTable:
+        """What moves the rows of these tensors between their stores and a batch of n, all in this memory."""
+        ...
+
 
 ALIGNMENT = 256  # what CUDA's allocators give, and enough for any vector unit of a CPU
 
@@ -84,6 +92,11 @@ class HostMemory:
 
     def synchronize(self, stream: int = 0) -> None:
         """Everything here is done when the call returns."""
+
+    def row_table(self, lanes: Sequence[Lane], n: int) -> RowTable:
+        from cosyd.engine.rows import HostRowTable
+
+        return HostRowTable(lanes, n)
 
 
 def buffer_of(values: Array) -> Buffer:

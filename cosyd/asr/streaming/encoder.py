@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +20,15 @@ class SlottedEncoder:
 
     def __init__(self, engine: Engine, spec: EncoderSpec, capacity: int) -> None:
         self.spec = spec
-        self._engine = engine
-        self._states = SlotStates(spec.states, capacity)
+        self._name = engine.name
+        self._states = SlotStates(engine, spec, capacity)
         self._steps = np.zeros(capacity, np.int64)
         self._free = list(range(capacity - 1, -1, -1))
-        self._outputs = (spec.output, *(state.target for state in spec.states))
-        self._x_dtype: np.dtype[Any] = next(i.dtype for i in engine.inputs if i.name == spec.x)
 
     def open(self) -> int:
         """A slot in its first state. Raises InferenceError when all are taken."""
         if not self._free:
-            raise InferenceError(f"{self._engine.name}: all {len(self._steps)} streams are in use; close one")
+            raise InferenceError(f"{self._name}: all {len(self._steps)} streams are in use; close one")
         slot = self._free.pop()
         self.reset(slot)
         return slot
@@ -52,16 +49,17 @@ class SlottedEncoder:
         if len(slots) > 1 and not self.spec.batchable:
             parts = [self.step([slot], [window]) for slot, window in zip(slots, windows, strict=True)]
             return np.concatenate(parts)
-        x = np.stack(windows)
+        x = windows[0][None] if len(windows) == 1 else np.stack(windows)
         if self.spec.channels_first:
-            x = np.ascontiguousarray(x.transpose(0, 2, 1))
+            x = x.transpose(0, 2, 1)
         rows = np.asarray(slots)
-        feeds = {
-            self.spec.x: x.astype(self._x_dtype, copy=False),
-            **self._states.gather(slots),
-            **self.spec.extras(self._steps[rows]),
-        }
-        outputs = self._engine.run(feeds, self._outputs)
-        self._states.put(slots, outputs)
+        scores = self._states.step(slots, np.ascontiguousarray(x), self._steps[rows])
         self._steps[rows] += 1
-        return outputs[self.spec.output].astype(np.float32, copy=False)
+        return scores.astype(np.float32, copy=False)
+
+    def warm_up(self) -> None:
+        self._states.warm_up()
+
+    def shut(self) -> None:
+        """Give back what belongs to the engine; idempotent."""
+        self._states.close()

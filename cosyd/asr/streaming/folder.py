@@ -8,8 +8,8 @@ The names are those of icefall's and sherpa-onnx's exports: ``encoder*.onnx``, `
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,8 @@ _TRANSDUCER = ("encoder", "decoder", "joiner")
 class ModelFolder:
     """``encoder`` is the whole network of a CTC model; then ``decoder`` and ``joiner`` are None.
 
-    ``filters`` is the mel matrix of cosyd's own format.
+    ``filters`` is the mel matrix of cosyd's own format. ``encoders``: all precisions that ``encoder`` was
+    chosen from.
     """
 
     path: Path
@@ -36,6 +37,12 @@ class ModelFolder:
     decoder: Path | None = None
     joiner: Path | None = None
     filters: Path | None = None
+    encoders: Mapping[Precision, Path] = field(default_factory=dict)
+
+    @property
+    def precision(self) -> Precision:
+        """Of ``encoder``, as its name says; fp32 where it says nothing."""
+        return next((each for each, file in self.encoders.items() if file == self.encoder), "fp32")
 
     @property
     def kind(self) -> Literal["transducer", "ctc"]:
@@ -54,16 +61,16 @@ def open_folder(path: Path, order: Sequence[Precision] = CPU_ORDER) -> ModelFold
         raise ModelMissing(f"{path}: no {TOKENS} in it; it is no folder of a streaming model")
     networks = sorted(file for file in path.iterdir() if _PART.match(file.name))
     parts = {role: [file for file in networks if role in file.name.lower()] for role in _TRANSDUCER}
-    common = {"path": path, "tokens": path / TOKENS}
     if parts["decoder"] or parts["joiner"]:
         _complete(path, parts)
-        chosen = {role: _choose(path, role, parts[role], order) for role in ("encoder", "joiner")}
-        decoder = _choose(path, "decoder", parts["decoder"], ("fp32", "fp16", "int8"))
-        return ModelFolder(**common, **chosen, decoder=decoder)
+        encoders, decoders, joiners = (_variants(path, role, parts[role]) for role in _TRANSDUCER)
+        decoder, joiner = _preferred(decoders, ("fp32", "fp16", "int8")), _preferred(joiners, order)
+        return ModelFolder(path, _preferred(encoders, order), path / TOKENS, decoder, joiner, None, encoders)
     if not networks:
         raise ModelMissing(f"{path}: no .onnx file in it; it is no folder of a streaming model")
-    encoder = _choose(path, "model", networks, order)
-    return ModelFolder(**common, encoder=encoder, filters=_optional(path / "mel_filters.npy"))
+    models = _variants(path, "model", networks)
+    filters = _optional(path / "mel_filters.npy")
+    return ModelFolder(path, _preferred(models, order), path / TOKENS, filters=filters, encoders=models)
 
 
 def _optional(file: Path) -> Path | None:
@@ -77,15 +84,20 @@ def _complete(path: Path, parts: dict[str, list[Path]]) -> None:
         raise ModelMissing(f"{path}: no {names} in it; a transducer needs encoder, decoder and joiner")
 
 
-def _choose(path: Path, role: str, files: Sequence[Path], order: Sequence[Precision]) -> Path:
-    """The file of one part in the most preferred precision. Raises ModelDamaged when there are two models."""
-    stems: dict[str, dict[str, Path]] = {}
+def _variants(path: Path, role: str, files: Sequence[Path]) -> dict[Precision, Path]:
+    """The files of one part by their precision. Raises ModelDamaged when there are two models."""
+    stems: dict[str, dict[Precision, Path]] = {}
     for file in files:
         match = _PART.match(file.name)
         assert match is not None
-        stems.setdefault(match["stem"], {})[match["precision"] or "fp32"] = file
+        precision: Precision = next((each for each in CPU_ORDER if each == match["precision"]), "fp32")
+        stems.setdefault(match["stem"], {})[precision] = file
     if len(stems) > 1:
         names = ", ".join(sorted(stems))
         raise ModelDamaged(f"{path}: more than one {role} in it ({names}); leave one in the folder")
     (variants,) = stems.values()
+    return variants
+
+
+def _preferred(variants: Mapping[Precision, Path], order: Sequence[Precision]) -> Path:
     return next(variants[precision] for precision in order if precision in variants)

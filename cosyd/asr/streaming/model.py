@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from cosyd.asr.streaming.folder import CPU_ORDER, ModelFolder, Precision, open_f
 from cosyd.asr.streaming.metadata import Metadata
 from cosyd.asr.streaming.networks import Networks
 from cosyd.asr.streaming.ports import Ports
+from cosyd.asr.streaming.precision import choose_precision
 from cosyd.asr.streaming.spec import EncoderSpec
 from cosyd.asr.streaming.tokens import Tokens, read_tokens
 from cosyd.engine.protocol import Engine
@@ -53,8 +54,11 @@ class StreamingModel:
         spec: EncoderSpec,
         tokens: Tokens,
         networks: Networks | None,
+        precision: str = "",
     ) -> None:
+        """``precision``: which of the folder's, and why."""
         self.folder = folder
+        self.precision = precision or folder.precision
         self.encoder = encoder
         self.spec = spec
         self.tokens = tokens
@@ -69,26 +73,38 @@ class StreamingModel:
         path: Path,
         open_engine: OpenEngine | None = None,
         *,
-        precision: Precision | None = None,
+        precision: Precision | Literal["auto"] | None = None,
         threads: int = 1,
+        streams: int = 1,
     ) -> StreamingModel:
-        """From a folder. ``precision``: preferred to others that are there.
+        """From a folder. ``precision``: preferred to others that are there; ``auto``: the fastest here for so
+        many ``streams``; None: what is the fastest on most processors.
 
         Raises ModelMissing or ModelDamaged, in one line, for what is no streaming model that cosyd can run.
         """
-        order = CPU_ORDER if precision is None else (precision, *(p for p in CPU_ORDER if p != precision))
-        folder = open_folder(path, order)
+        first = () if precision in (None, "auto") else (precision,)
+        folder = open_folder(path, (*first, *CPU_ORDER))
         opener = open_engine or (lambda file: _open_cpu(file, threads))
+
+        def described(engine: Engine) -> EncoderSpec:
+            meta = Metadata(engine.name, engine.metadata)
+            return describe(meta, Ports(engine.name, engine.inputs, engine.outputs), folder.filters)
+
         with ExitStack() as engines:
-            encoder = engines.enter_context(opener(folder.encoder))
-            meta = Metadata(str(folder.encoder), encoder.metadata)
-            spec = describe(meta, Ports(str(folder.encoder), encoder.inputs, encoder.outputs), folder.filters)
+            if precision == "auto" and len(folder.encoders) > 1:
+                chosen = choose_precision(folder.encoders, opener, described, streams)
+                folder = replace(folder, encoder=chosen.file)
+                encoder, told = chosen.engine, chosen.reason
+            else:
+                encoder, told = opener(folder.encoder), _told(folder, precision)
+            engines.enter_context(encoder)
+            spec = described(encoder)
             tokens = read_tokens(folder.tokens)
             networks = None
             if folder.decoder is not None and folder.joiner is not None:
                 parts = [engines.enter_context(opener(file)) for file in (folder.decoder, folder.joiner)]
                 networks = Networks(parts[0], parts[1], tokens.unknown)
-            model = cls(folder, encoder, spec, tokens, networks)
+            model = cls(folder, encoder, spec, tokens, networks, told)
             model._check_width()
             model._engines = engines.pop_all()
             return model
@@ -132,10 +148,16 @@ class StreamingModel:
         self.close()
 
 
+def _told(folder: ModelFolder, wanted: str | None) -> str:
+    if wanted in (None, "auto", folder.precision):
+        return folder.precision
+    return f"{folder.precision}, as there is no {wanted} file in the folder"
+
+
 def _open_cpu(file: Path, threads: int) -> Engine:
     from cosyd.engine.ort import open_ort_cpu
 
-    return open_ort_cpu(file, threads=threads, name=str(file))
+    return open_ort_cpu(file, threads=threads, arena=True, name=str(file))
 
 
 def silence(samples: int) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -14,7 +14,8 @@ from cosyd.asr.decoders.spelling import Speller, spell_hotwords
 from cosyd.asr.hotwords import Hotword, Rejected
 from cosyd.asr.recognizer import Audio
 from cosyd.asr.streaming.chunk import LiveTranscript
-from cosyd.asr.streaming.model import OpenEngine, Search, StreamingModel, silence
+from cosyd.asr.streaming.folder import Precision
+from cosyd.asr.streaming.model import OpenEngine, Search, StreamingModel
 from cosyd.asr.streaming.streams import Streams
 from cosyd.errors import ModelError
 from cosyd.types import Backend
@@ -47,12 +48,17 @@ class CachedStateRecognizer:
         capacity: int = 8,
         language_model: Path | None = None,
         language_weight: float = 0.3,
+        precision: Precision | Literal["auto"] | None = None,
     ) -> CachedStateRecognizer:
         """``open_engine``: opens a network's file; None: on the processor, with so many ``threads``.
-        ``language_model``: n-grams of words. Raises ModelMissing or ModelDamaged for what is no folder of
-        a streaming model, or no language model."""
+        ``language_model``: n-grams of words. ``precision``: see ``StreamingModel.load``. Raises ModelMissing
+        or ModelDamaged for what is no folder of a streaming model, or no language model."""
         with ExitStack() as loaded:
-            model = loaded.enter_context(StreamingModel.load(folder, open_engine, threads=threads))
+            model = loaded.enter_context(
+                StreamingModel.load(
+                    folder, open_engine, precision=precision, threads=threads, streams=capacity
+                )
+            )
             if language_model is not None:
                 lm = NgramLm.load(language_model, model.tokens, weight=language_weight)
                 model.language_model = lm
@@ -62,14 +68,13 @@ class CachedStateRecognizer:
     @property
     def backend(self) -> Backend:
         backend = self._model.encoder.backend
-        return Backend(backend.name, f"{self._model.spec.family}, {backend.reason}")
+        return Backend(
+            backend.name, f"{self._model.spec.family} in {self._model.precision}; {backend.reason}"
+        )
 
     def warm_up(self) -> None:
-        """One step, whose memory the first stream then finds ready."""
-        slot = self.streams.open()
-        self.streams.push(slot, silence(self._model.spec.feature.samples_for(self._model.spec.window + 1)))
-        self.streams.run([slot])
-        self.streams.close(slot)
+        """The first streams then find their memory ready."""
+        self.streams.warm_up()
 
     def open(self, hotwords: Sequence[Hotword] = (), *, start_s: float = 0.0) -> int:
         """A free slot, reset. ``start_s``: time of the first sample, in the clock of the words."""
@@ -115,4 +120,5 @@ class CachedStateRecognizer:
 
     def close(self) -> None:
         """Idempotent."""
+        self.streams.shut()
         self._model.close()

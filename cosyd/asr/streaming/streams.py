@@ -70,6 +70,18 @@ class Streams:
     def __len__(self) -> int:
         return len(self._streams)
 
+    def warm_up(self) -> None:
+        """Make what the first steps would otherwise have to make, and run one step of one stream."""
+        self._encoder.warm_up()
+        slot = self.open()
+        self.push(slot, silence(self._spec.feature.samples_for(self._spec.window + 1)))
+        self.run([slot])
+        self.close(slot)
+
+    def shut(self) -> None:
+        """Give back what the engine has lent, before it is closed; idempotent. Nothing runs any more."""
+        self._encoder.shut()
+
     def open(self, graph: ContextGraph | None = None, *, start_s: float = 0.0) -> int:
         """A new stream's slot. ``graph``: phrases to favour. ``start_s``: time of its first sample, in the
         clock that word times shall have. Raises InferenceError when all slots are in use."""
