@@ -98,6 +98,7 @@ class EchoCanceller:
         self._seen: int | None = None  # delay of the last look
         self._good: Complex | None = None  # weights when they last did their work
         self._moves = 0
+        self._learned = False  # from what was heard before the delay was known
         self._mic_power = self._error_power = 0.0
         self._pending = self._pending[:, :0]
         self._ready = np.zeros((self._mics, BLOCK - FRAME.hop), np.float32)
@@ -165,9 +166,24 @@ class EchoCanceller:
             self._filter.weights = self._good.copy()
             self._move(self._offset + jump)
         elif not 0 <= lag <= 2 * _HEAD and (self._good is None or self.state.erle_db < _POOR_DB):
-            self._filter.forget()
             self._good = None
             self._move(estimate.delay - _HEAD)
+            self._learn()
+        elif self._good is None and not self._learned:
+            self._learn()
+
+    def _learn(self) -> None:
+        """Begin anew with what was just heard, at the present delay, and how loud the echo in it is."""
+        self._learned = True
+        count = self._heard.length // BLOCK * BLOCK
+        first = self._line.written - count - round(self._offset)
+        mic = self._heard.read(self._heard.written - count, count)
+        played = self._line.read(first, count)
+        power = float(np.square(played).sum(axis=0).mean())
+        self._filter.forget(float(np.square(mic).mean()) / max(power, _LOUD))
+        self._filter.replay(self._line.read(first - self._history, self._history))
+        for at in range(0, count - BLOCK, BLOCK):  # the last block's turn is now
+            self._filter.process(mic[:, at : at + BLOCK], played[:, at : at + BLOCK])
 
     def _jump(self, good: Complex, lag: int) -> int:
         """By how much the delay has changed, judging by the peak at ``lag``; 0 where moving does not pay.

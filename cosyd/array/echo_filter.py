@@ -17,7 +17,8 @@ Real = NDArray[np.float32]
 Complex = NDArray[np.complex64]
 
 _KEPT = 0.9995  # of the echo path from block to block (the A of the papers): a person moves in the room
-_PRIOR_GAIN = 0.1  # power gain from reference to microphone that is expected before anything is known
+_PRIOR_GAIN = 0.24  # power gain from reference to microphone that is expected before anything is known
+_GAINS = (1e-3, 1e3)  # of those that are possible; more is not the echo
 _PRIOR_DECAY_S = 0.4  # reverberation time that is expected then
 _RISE, _FALL = 0.5, 0.85  # smoothing of the near end's power: speech that sets in is noticed in two blocks
 _SILENCE = 1e-10  # power below which there is nothing to learn from: -100 dBFS
@@ -37,7 +38,7 @@ class KalmanEchoFilter:
         self._x = np.zeros((partitions, references, bins), np.complex64)
         self._past = np.zeros((references, 2 * block), np.float32)
         decay = np.exp(-13.8 * np.arange(partitions) * block / rate_hz / _PRIOR_DECAY_S)  # ln 10^6 = 13.8
-        self._prior = (_PRIOR_GAIN * decay).astype(np.float32)[None, :, None, None]
+        self._shares = (decay / decay.sum()).astype(np.float32)[None, :, None, None]
         self._noise = np.float32(_SILENCE * block)
         self._constrained = 0
         self.reset()
@@ -48,11 +49,12 @@ class KalmanEchoFilter:
         self._x[:] = 0
         self._past[:] = 0
 
-    def forget(self) -> None:
-        """Nothing is known of the echo path any more; what was played is."""
+    def forget(self, gain: float = _PRIOR_GAIN) -> None:
+        """Nothing is known of the echo path any more but its power gain, about; what was played is known."""
         mics, _, _, bins = self._shape
         self.weights: Complex = np.zeros(self._shape, np.complex64)
-        self._p: Real = np.broadcast_to(self._prior, self._shape).astype(np.float32)
+        prior = np.float32(min(max(gain, _GAINS[0]), _GAINS[1])) * self._shares
+        self._p: Real = np.broadcast_to(prior, self._shape).astype(np.float32)
         self._near: Real = np.zeros((mics, bins), np.float32)
         self.uncertainty: Real = np.zeros((mics, bins), np.float32)
 

@@ -10,13 +10,18 @@ from numpy.typing import NDArray
 
 from cosyd.array.geometry import Geometry, Vectors
 from cosyd.array.grid import SPACE_DEG, Grid, make_grid
+from cosyd.array.onset import Onsets
 from cosyd.array.srp import Power, Srp
 from cosyd.array.stft import Spectra
 from cosyd.array.tracker import FLOOR, Peak, Track, Tracker
 from cosyd.spec import FRAME
 
-STEP_HOPS = 2  # peaks are looked for every 16 ms
-SMOOTH_S = 0.15  # a syllable: its onset is direct sound, what follows is the room; less is less exact
+# How much there is to go by is counted in hops' worth of direct sound in all bins: speech in a quiet room gives
+# some 10 a second, in its reverberation hardly any.
+LOOK_HOPS = 0.1  # after so much peaks are looked for again
+LATEST_HOPS = 12  # ... or after 0.1 s: beside a loud noise there is little to go by
+FIRST_HOPS = 2  # ... but not before 16 ms
+SMOOTH_HOPS = 12.0  # over so much correlations are smoothed: some words of who stands
 SECOND = 0.5  # of the greatest peak's salience: what a second voice's must reach
 _HOP_S = FRAME.hop / FRAME.rate_hz
 
@@ -30,6 +35,11 @@ class Locator:
         self._srp = Srp(geometry, self.grid)
         self._talkers = talkers
         self._tracker = Tracker(talkers)
+        self._onsets = Onsets()
+        self._since, self._new = 0, 0.0  # hops since peaks were looked for, and what came in them
+        self._forget()
+
+    def _forget(self) -> None:
         self._smooth: Power | None = None  # correlations [pairs, lags], and the weight that is in them
         self._weight = 0.0
 
@@ -39,13 +49,15 @@ class Locator:
 
     def reset(self) -> None:
         self._tracker.reset()
-        self._smooth = None
-        self._weight = 0.0
+        self._onsets.reset()
+        self._since, self._new = 0, 0.0
+        self._forget()
 
     def silence(self, hops: int) -> None:
         """Nobody speaks in these hops."""
         self._tracker.silence(hops * _HOP_S)
-        self._smooth, self._weight = None, 0.0
+        self._onsets.fade(hops)
+        self._forget()
 
     def hear(
         self,
@@ -53,15 +65,32 @@ class Locator:
         share: NDArray[np.float32] | None = None,
         noise: NDArray[np.complexfloating[Any, Any]] | None = None,
     ) -> None:
-        """Someone speaks: spectra [hops, microphones, BINS]; the rest as ``Srp.correlations`` takes it."""
-        correlations, weights = self._srp.correlations(spectra, share, noise)
-        keep = np.float32(np.exp(-_HOP_S / SMOOTH_S))
-        for hop, (now, weight) in enumerate(zip(correlations, weights, strict=True)):
+        """Someone speaks: spectra [hops, microphones, BINS]; the rest as ``Srp.correlations`` takes it.
+
+        What is remembered fades by what is new, not by time: reverberation, which has little new, changes it
+        little.
+        """
+        correlations, weights = self._srp.correlations(spectra, share, noise, self._onsets(spectra))
+        for now, weight in zip(correlations, weights, strict=True):
+            worth = float(weight) / self._srp.bins
+            keep = np.float32(np.exp(-worth / SMOOTH_HOPS))
             self._smooth = now if self._smooth is None else keep * self._smooth + now
             self._weight = float(keep * self._weight + weight)
-            if hop % STEP_HOPS == STEP_HOPS - 1 and self._weight > 0:
-                power = self._srp.power(self._smooth[None] / np.float32(self._weight))[0]
-                self._tracker.hear(self.peaks(power), STEP_HOPS * _HOP_S)
+            self._since, self._new = self._since + 1, self._new + worth
+            if self._due:
+                self._look()
+
+    @property
+    def _due(self) -> bool:
+        if self._since < FIRST_HOPS or self._weight <= 0:
+            return False
+        return self._new >= LOOK_HOPS or self._since >= LATEST_HOPS
+
+    def _look(self) -> None:
+        assert self._smooth is not None, "nothing was heard"
+        power = self._srp.power(self._smooth[None] / np.float32(self._weight))[0]
+        self._tracker.hear(self.peaks(power), self._since * _HOP_S)
+        self._since, self._new = 0, 0.0
 
     def average(self, spectra: Spectra) -> Power:
         """[hops, microphones, BINS] -> power [directions] of the grid, the mean over hops, all bins alike."""

@@ -35,8 +35,8 @@ def run(quick: bool = False, only: Sequence[str] = ()) -> dict[str, Any]:
     """``only``: these parts; of the others the kept report's results stay. None named: all."""
     report = Report("array", "Microphone arrays", METHOD, quick)
     parts: Parts = {
-        "directions": lambda report: array_directions.measure(report, 2 if quick else 12),
-        "recognition": lambda report: array_words.recognition(report, 1 if quick else 16),
+        "directions": lambda report: array_directions.measure(report, 2 if quick else 8),
+        "recognition": lambda report: array_words.recognition(report, 1 if quick else 12),
         "quality": lambda report: array_words.quality(report, 2 if quick else 6),
         "speed": lambda report: array_directions.speed(report, 5 if quick else 40),
         "cost": lambda report: _costs(report, 5.0 if quick else 20.0),

@@ -91,7 +91,7 @@ def far_end(seconds: float, seed: int) -> Audio:
 def run(quick: bool = False, only: Sequence[str] = ()) -> dict[str, Any]:
     """``only``: these parts; of the others the kept report's results stay. None named: all."""
     report = Report("echo", "Echo cancellation", METHOD, quick)
-    peers, clips = cancellers(), 4 if quick else 32
+    peers, clips = cancellers(), 4 if quick else 24
     parts: Parts = {
         "far_end": lambda report: _far_end_only(report, peers, takes=1 if quick else 2),
         "double_talk": lambda report: _double_talk(report, peers, list(eval_clips(NEAR, clips))),
