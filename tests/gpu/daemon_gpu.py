@@ -4,8 +4,8 @@
 
 Needs the models (COSYD_MODELS_DIR) of front end and recogniser. Prints, for each recording, both texts and
 how many words differ; then what `status` says of the stages. Ends with 1 if the front end is not on the GPU,
-or the recogniser although ONNX Runtime could, or more than one word in fifty differs (sums are in another order
-than the CPU's, and Moonshine's activations are not rounded to 8 bits).
+or the recogniser although ONNX Runtime could, or more than one word in fifty differs (sums are in another
+order than the CPU's, and Moonshine's activations are not rounded to 8 bits).
 """
 
 from __future__ import annotations
