@@ -1,11 +1,11 @@
 """What waits for the one recogniser, and which of it is next. Pure: no thread, and times are the caller's.
 
 Finals and speculative finals come first, in the order in which their results are needed; they are never
-dropped. Partials come when nothing else waits. One a source is kept, a newer one takes its place. Partials
-and speculations of one source together get ``PARTIAL_SHARE`` of the time: after one that took 60 ms the next
-partial begins 340 ms later at the earliest, so that long utterances, whose partials cost more, get them less
-often instead of more of the processor. A partial that is being decoded when a final comes is stopped, so that
-no final waits for it; another source's is decoded once more, and then to its end.
+dropped. Partials come when nothing else waits. One a source is kept, a newer one takes its place. Those of
+one source get ``PARTIAL_SHARE`` of the time: after one that took 60 ms the next begins 240 ms later at the
+earliest, so that on a slow machine they come less often instead of taking more of the processor. A partial
+that is being decoded when a final comes is stopped, so that no final waits for it; another source's is
+decoded once more, and then to its end.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from cosyd.asr.decode import Decode
 
 FINALS_LIMIT = 32  # a final costs up to 1 s: half a minute behind, more would only be later still
-# Of the wall time, per source; finals and the front end come on top. With it one stream stays below 30 % of a
-# core also where that core is slow: there partials come less often than asr.partial_ms asks for.
-PARTIAL_SHARE = 0.15
+# Of the wall time, per source; finals and the front end come on top. Speculations do not count: they are the
+# finals of most utterances, and where speech goes on after one, its next words should not wait for seconds.
+PARTIAL_SHARE = 0.2
 
 
 @dataclass
@@ -106,7 +106,7 @@ class DecodeLine:
 
     def decoded(self, decode: Decode, took_s: float, now: float) -> None:
         """A request that was taken is done."""
-        if decode.kind != "final":  # a speculation shows the text so far as a partial does
+        if decode.kind == "partial":
             self._rested[decode.source] = now + took_s * (1 / self._partial_share - 1)
 
     def stopped(self, waiting: Waiting, took_s: float, now: float) -> None:

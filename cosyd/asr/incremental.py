@@ -12,7 +12,7 @@ from cosyd.asr.doubt import believed
 from cosyd.asr.endpoint import EndpointRules
 from cosyd.asr.gate import Gate
 from cosyd.asr.hotwords import Hotword, parse_hotwords
-from cosyd.asr.stable import keep_promise, without_doubtful_end
+from cosyd.asr.stable import keep_promise
 from cosyd.asr.utterance import Block, Utterance, concatenate
 from cosyd.asr.window import Window
 from cosyd.config.schema import AsrConfig
@@ -160,9 +160,7 @@ class IncrementalDecoder:
 
     def _partial(self, utterance: Utterance, decode: Decode) -> list[Partial]:
         stable, newest = utterance.stable.text, utterance.transcript
-        text = keep_promise(stable, newest.text)
-        if decode.kind == "partial":  # of a speculation the words at the end are complete
-            text = without_doubtful_end(text, newest.sure, stable)
+        text = utterance.screen.show(keep_promise(stable, newest.text), newest.sure, stable)
         if not text or (text, stable) == utterance.shown:
             return []
         utterance.shown = text, stable

@@ -47,6 +47,7 @@ TOKENS_MARGIN = 8  # so that very short clips can end on their own
 LIMIT_S = 30.0  # the decoder was trained on 194 positions: 30 s at 6.5 tokens/s
 SHORTEST = FRAME.rate_hz // 10  # below 0.1 s the encoder's convolutions have too little to chew on
 OTHERS = 4  # readings told beside the best; later ones differ in a comma
+NEARLY = 1.5  # nats behind the likeliest
 HOTWORD_BEAM = 4  # paths when hotwords are active: greedy decoding has nothing to choose from
 
 
@@ -61,6 +62,27 @@ class _Decoding:
     scores: list[float]
     logits: Array
     cache: Cache
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What decoding begins with. ``forced``: so many tokens are taken as they are; ``lenient``: so many stay
+    where they are nearly as likely as the likeliest; the others where decoding would choose them itself."""
+
+    tokens: tuple[int, ...]
+    forced: int = 0
+    lenient: int = 0
+
+    def agreed(self, logits: Array) -> int:
+        """How many tokens stay. Row ``i`` of the logits [tokens + 1, vocabulary] predicts token ``i``."""
+        if not self.tokens:
+            return 0
+        rows, tokens = logits[:-1], np.asarray(self.tokens)
+        places = np.arange(tokens.size)
+        behind = rows.max(axis=-1) - rows[places, tokens]
+        allowed = np.where(places < self.lenient, NEARLY, 0.0)
+        wrong = (behind > allowed) & (rows.argmax(axis=-1) != tokens) & (places >= self.forced)
+        return int(wrong.argmax()) if wrong.any() else tokens.size
 
 
 @dataclass(frozen=True)
@@ -136,7 +158,8 @@ class Moonshine:
         most = round(heard / FRAME.rate_hz * TOKENS_PER_S) + TOKENS_MARGIN
         bias = self._favourites.bias(request.hotwords)
         search = self._search(request, bias)
-        said = self._decode(decoder, request.draft, most, search)
+        begun = self._begun(request)
+        said = self._decode(decoder, begun, most, search)
         text = self._vocabulary.decode(said.tokens)
         if request.context and not text:
             # Now and then a context is taken for all there is to say.
@@ -144,25 +167,29 @@ class Moonshine:
         if not begins_with(text, request.prompt):
             # The free result contradicts what was promised: decode again, made to begin with the promise.
             prompt = self._vocabulary.encode(request.prompt)
-            said = self._decode(decoder, prompt, most + len(prompt), search, forced=True)
+            said = self._decode(decoder, _Begun(prompt, len(prompt)), most + len(prompt), search)
         return self._transcript(said, decoder, request, audio)
+
+    def _begun(self, request: SegmentRequest) -> _Begun:
+        """A quick result begins with what was promised, so that no second decode is needed, and keeps what
+        was said before where that is nearly as likely: what somebody reads should change for a reason."""
+        draft, promised = request.draft, len(request.prompt.split())
+        if not request.quick:
+            return _Begun(draft)
+        if not begins_with(self._vocabulary.decode(draft), request.prompt):
+            draft = self._vocabulary.encode(request.prompt)
+            return _Begun(draft, len(draft))
+        bounds = self._bounds(draft)
+        forced = bounds[promised - 1][1] + 1 if 0 < promised <= len(bounds) else 0
+        return _Begun(draft, forced, bounds[-1][0] if bounds else 0)
 
     # --- decoding ---
 
-    def _decode(
-        self,
-        decoder: Decoder,
-        first: Sequence[int],
-        most: int,
-        search: BeamSearch | None,
-        *,
-        forced: bool = False,
-    ) -> _Said:
-        """``first`` is a draft to be checked or, if ``forced``, a beginning to be taken as it is."""
-        first = first[:most]
+    def _decode(self, decoder: Decoder, begun: _Begun, most: int, search: BeamSearch | None) -> _Said:
+        begun = replace(begun, tokens=begun.tokens[:most], forced=min(begun.forced, most))
         if search is None:
-            return self._greedy(decoder, first, most, forced)
-        return self._beamed(decoder, first, most, forced, search)
+            return self._greedy(decoder, begun, most)
+        return self._beamed(decoder, begun, most, search)
 
     def _search(self, request: SegmentRequest, bias: Bias | None) -> BeamSearch | None:
         """None: greedily, as what is shown for a moment is."""
@@ -171,9 +198,9 @@ class Moonshine:
             paths = max(paths, HOTWORD_BEAM)
         return None if paths == 1 else BeamSearch(paths, bias)
 
-    def _greedy(self, decoder: Decoder, first: Sequence[int], most: int, forced: bool) -> _Said:
-        state = self._begin(decoder, first, forced)
-        mask = self._first_mask(decoder, len(state.tokens), forced)
+    def _greedy(self, decoder: Decoder, begun: _Begun, most: int) -> _Said:
+        state = self._begin(decoder, begun)
+        mask = self._first_mask(decoder, len(state.tokens), begun.forced)
         while len(state.tokens) < most:
             logits = state.logits if mask is None else np.where(mask, state.logits, -np.inf)
             mask = None
@@ -188,33 +215,34 @@ class Moonshine:
             state.logits = decoder.step([token], state.cache)[0]
         return _Said(tuple(state.tokens), tuple(state.scores[: len(state.tokens)]), state.cache)
 
-    def _begin(self, decoder: Decoder, first: Sequence[int], forced: bool) -> _Decoding:
+    def _begin(self, decoder: Decoder, begun: _Begun) -> _Decoding:
+        first = begun.tokens
         logits, cache = decoder.begin(first)
-        agreed = len(first) if forced else _agreement(logits, first)
+        agreed = begun.agreed(logits)
         tokens = list(first[:agreed])
         scores = [log_prob(logits[i], token) for i, token in enumerate(tokens)]
         if agreed < len(first):
             decoder.shorten(cache, agreed)
         return _Decoding(tokens, scores, logits[agreed], cache)
 
-    def _first_mask(self, decoder: Decoder, begun: int, forced: bool) -> Array | None:
-        """Tokens that may come next; None: any. What was forced ends with a word, as a context does."""
-        inside_word = begun > 0 and not forced
-        return None if inside_word or not (forced or decoder.context) else self._vocabulary.starts_word
+    def _first_mask(self, decoder: Decoder, tokens: int, forced: int) -> Array | None:
+        """Of what may come after so many tokens; None: any. What was forced ends with a word, as a context
+        does."""
+        after_word = tokens == forced and (forced > 0 or bool(decoder.context))
+        return self._vocabulary.starts_word if after_word else None
 
-    def _beamed(
-        self, decoder: Decoder, first: Sequence[int], most: int, forced: bool, search: BeamSearch
-    ) -> _Said:
+    def _beamed(self, decoder: Decoder, begun: _Begun, most: int, search: BeamSearch) -> _Said:
+        first = begun.tokens[: begun.forced] if begun.forced else begun.tokens
         logits, cache = decoder.begin(first)
-        if forced:
+        if begun.forced:
             path = search.forced(logits, first)
         else:
-            path = search.agreed(logits, first, self._first_mask(decoder, 0, forced))
-        begun = len(path.tokens)
-        if begun < len(first):
-            decoder.shorten(cache, begun)
-        mask = self._first_mask(decoder, begun, forced)
-        best, *others = search.search(decoder, path, logits[begun], cache, most, mask)
+            path = search.agreed(logits, first, self._first_mask(decoder, 0, 0))
+        tokens = len(path.tokens)
+        if tokens < len(first):
+            decoder.shorten(cache, tokens)
+        mask = self._first_mask(decoder, tokens, begun.forced)
+        best, *others = search.search(decoder, path, logits[tokens], cache, most, mask)
         return _Said(best.tokens, best.scores, cache, tuple(other.tokens for other in others))
 
     # --- results ---
@@ -270,14 +298,6 @@ class Moonshine:
         while last > first and not any(c.isalnum() for c in self._vocabulary.decode([tokens[last]])):
             last -= 1
         return last
-
-
-def _agreement(logits: Array, draft: Sequence[int]) -> int:
-    """How many tokens of a draft greedy decoding would have chosen itself; row ``i`` predicts token ``i``."""
-    if not draft:
-        return 0
-    wrong = np.flatnonzero(logits[:-1].argmax(axis=-1) != np.asarray(draft))
-    return int(wrong[0]) if wrong.size else len(draft)
 
 
 def _without_context(request: SegmentRequest) -> SegmentRequest:

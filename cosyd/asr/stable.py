@@ -10,7 +10,6 @@ the recogniser is sure of it and of all before it: what it doubts is what the wh
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from cosyd.spec import FRAME
@@ -22,8 +21,6 @@ from cosyd.types import Transcript
 AGREE_MS = 1_000
 HOLD_BACK = 3
 SURE = 0.8  # least probability of every token of a word that is promised
-SHOWN_SURE = 0.6  # ... of a word at the end that is shown
-DOUBTFUL_END = 2  # words that may be missing at the end
 _HISTORY = 128  # partials kept; AGREE_MS at one a block is 63
 
 
@@ -39,7 +36,8 @@ def common_prefix(a: list[str], b: list[str]) -> int:
     return min(len(a), len(b))
 
 
-def _key(word: str) -> str:
+def word_key(word: str) -> str:
+    """A word without case and marks: a comma that comes later is no other word."""
     return "".join(c for c in word.lower() if c.isalnum())
 
 
@@ -49,7 +47,7 @@ def _edit_costs(promised: list[str], words: list[str]) -> list[int]:
     for i, a in enumerate(promised, start=1):
         diagonal, row[0] = row[0], i
         for j, b in enumerate(words, start=1):
-            change = diagonal + (_key(a) != _key(b))
+            change = diagonal + (word_key(a) != word_key(b))
             diagonal, row[j] = row[j], min(change, row[j] + 1, row[j - 1] + 1)
     return row
 
@@ -65,21 +63,10 @@ def keep_promise(promised: str, text: str) -> str:
     costs = _edit_costs(old, new)
 
     def unlikeness(j: int) -> tuple[int, bool, int]:
-        ends_alike = j > 0 and _key(new[j - 1]) == _key(old[-1])
+        ends_alike = j > 0 and word_key(new[j - 1]) == word_key(old[-1])
         return costs[j], not ends_alike, abs(j - len(old))
 
     return " ".join(old + new[min(range(len(costs)), key=unlikeness) :])
-
-
-def without_doubtful_end(text: str, sure: Sequence[float], promised: str) -> str:
-    """``text`` without the words at its end that the recogniser doubts: most were cut off in the middle, and
-    the next partial says something else. ``sure``: of the last so many words."""
-    words, least = split_words(text), len(split_words(promised))
-    for p in list(sure)[: -DOUBTFUL_END - 1 : -1]:
-        if p >= SHOWN_SURE or len(words) <= least:
-            break
-        words.pop()
-    return " ".join(words)
 
 
 class _Heard(NamedTuple):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cosyd.asr.decode import Decode
 from cosyd.asr.endpoint import Progress
+from cosyd.asr.screen import Screen
 from cosyd.asr.stable import StablePrefix, keep_promise, split_words
 from cosyd.asr.window import Window, joined
 from cosyd.spec import FRAME
@@ -77,6 +78,7 @@ class Utterance:
     anchor: int = 0  # position before which everything is settled and not decoded any more
     settled: Transcript = field(default_factory=lambda: Transcript(""))  # what was said before it
     draft: tuple[int, ...] = ()  # tokens of the newest result from the anchor on
+    screen: Screen = field(default_factory=Screen)
     shown: tuple[str, str] = ("", "")  # text and stable of the newest partial
     window: Window = field(default_factory=Window)  # what partials hear
     context: Context | None = None
