@@ -133,6 +133,7 @@ def open_streaming(
         capacity=streams,
         language_model=None if config.language_model is None else Path(config.language_model),
         language_weight=config.language_weight,
+        precision=config.precision,
     )
     recognizer.warm_up()
     return recognizer
