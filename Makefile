@@ -32,6 +32,7 @@ demo: .venv/.run
 
 test: .venv/.test
 	@$(BIN)/cosyd models pull
+	@$(BIN)/cosyd models pull whisper-base
 	@$(BIN)/python tests/run.py $(TESTS)
 
 lint: .venv/.lint
