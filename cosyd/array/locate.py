@@ -16,8 +16,8 @@ from cosyd.array.stft import Spectra
 from cosyd.array.tracker import FLOOR, Peak, Track, Tracker
 from cosyd.spec import FRAME
 
-# How much there is to go by is counted in hops' worth of direct sound in all bins: speech in a quiet room gives
-# some 10 a second, in its reverberation hardly any.
+# How much there is to go by is counted in hops' worth of direct sound in all bins: speech in a quiet room has
+# 5 to 10 of them a second, its reverberation hardly any.
 LOOK_HOPS = 0.1  # after so much peaks are looked for again
 LATEST_HOPS = 12  # ... or after 0.1 s: beside a loud noise there is little to go by
 FIRST_HOPS = 2  # ... but not before 16 ms

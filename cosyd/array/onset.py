@@ -1,8 +1,8 @@
 """Which bins are direct sound: those that rise out of what the room still gives back.
 
-A sound comes straight first, from walls later. Listeners go by its onset, too (the precedence effect; Wallach,
-Newman & Rosenzweig 1949). For each bin the level is followed that reverberation of the loudest before can
-still have; a bin counts as far as it exceeds that.
+A sound comes straight first, from walls later. Listeners go by its onset, too (the precedence effect;
+Wallach, Newman & Rosenzweig 1949). For each bin the level is followed that reverberation of the loudest
+before can still have; a bin counts as far as it exceeds that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Onsets:
 
     def __call__(self, spectra: Spectra) -> NDArray[np.float32]:
         """[hops, microphones, BINS] -> [hops, BINS]: share that is direct sound, 0..1."""
-        power = (np.square(spectra.real) + np.square(spectra.imag)).mean(axis=1)
+        power: NDArray[np.float32] = (np.square(spectra.real) + np.square(spectra.imag)).mean(axis=1)
         shares = np.empty_like(power)
         for hop, now in enumerate(power):
             self._room *= _HOP_DECAY

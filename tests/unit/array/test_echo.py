@@ -190,3 +190,15 @@ def test_reset_is_like_new() -> None:
     first = cancel(canceller, mic, sound, piece=3 * FRAME.hop)
     canceller.reset()
     assert np.array_equal(cancel(canceller, mic, sound, piece=3 * FRAME.hop), first)
+
+
+@pytest.mark.parametrize("gain_db", [-20.0, 0.0, 15.0])
+@pytest.mark.parametrize("delay_ms", [0, 60])
+def test_an_echo_of_whatever_level_is_gone_within_two_seconds(gain_db: float, delay_ms: int) -> None:
+    """What was heard before delay and gain were known is learned from once they are."""
+    played = babble(3.5, 21, level=0.02)
+    echo = through(played, room(22))[0] * np.float32(10 ** (gain_db / 20))
+    echo = np.pad(echo, (delay_ms * RATE // 1000, 0))[: len(played)]
+    heard = echo + hiss(echo.shape, db=20 * np.log10(float(np.sqrt(np.mean(echo**2)))) - 50)
+    out = cancel(EchoCanceller(1), heard, played)
+    assert erle(echo[None], out, 2.0, 3.4) > 25
