@@ -15,13 +15,15 @@ ALIASING_LOW_HZ = 3_000  # speech has its consonants up to there
 
 
 def run(args: Namespace) -> int:
-    geometry = Geometry.of(_array(args))
+    array = _array(args)
+    geometry = Geometry.of(array)
     if args.json:
         print_json(
             {
                 "positions_m": geometry.positions,
                 "channels": geometry.channels,
                 "reference_channels": geometry.references,
+                "reference_source": array.reference_source,
                 "orientation_deg": geometry.orientation_deg,
                 "aliasing_hz": round(geometry.aliasing_hz),
             }
@@ -36,6 +38,8 @@ def run(args: Namespace) -> int:
     print_table(("CHANNEL", "X mm", "Y mm", "Z mm"), rows)
     for line in describe(geometry):
         print(line)
+    if array.reference_source is not None:
+        print(f"what it plays: source {array.reference_source}")
     if geometry.aliasing_hz < ALIASING_LOW_HZ:
         note("the microphones are far apart: above that frequency beams also let other directions through")
     return 0

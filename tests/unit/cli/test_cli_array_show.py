@@ -35,6 +35,7 @@ def test_a_source_s_own_array(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         "positions_m": [[0.0, 0.0, 0.0], [0.1, 0.0, 0.0]],
         "channels": [0, 1],
         "reference_channels": [],
+        "reference_source": None,
         "orientation_deg": 30.0,
         "aliasing_hz": 1715,
     }
