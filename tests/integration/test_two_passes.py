@@ -44,6 +44,9 @@ def test_partials_of_one_model_and_finals_of_the_other(heard):
     assert partials
     assert {(event.pass_, event.model, event.stable) for event in partials} == {(1, str(STREAMING), "")}
     assert {(event.pass_, event.model) for event in finals(events)} == {(2, "moonshine-tiny-en")}
+    for final in finals(events):
+        assert [word.w for word in final.words] == final.text.split()
+        assert all(final.start - 0.5 <= w.start <= w.end <= final.end + 0.5 for w in final.words)
     text = " ".join(final.text for final in finals(events)).lower()
     assert "ever tried" in text
     assert "ever failed" in text

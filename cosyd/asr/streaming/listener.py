@@ -61,6 +61,7 @@ class StreamingListener(Listening):
         super().reconfigure(vad, endpoint, asr)
         self._partials = asr.partial_ms > 0
         self._next_hotwords = parse_hotwords(asr.hotwords)[0]
+        self._words = asr.words  # of a second pass, whose model has to be asked for them
         self._blanks_s = endpoint.silence_ms / 1000 * BLANKS_SHARE
 
     # --- audio in -----------------------------------------------------------------------------------
@@ -130,6 +131,7 @@ class StreamingListener(Listening):
             anchor=0,
             blocks=until,
             hotwords=self._hotwords,
+            words=self._words,
             reason=reason,
             origin_s=first / self._rate_hz,
             ends=ends,
