@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from cosyd.asr.confidence import expected
 from cosyd.asr.decode import Decode
 from cosyd.asr.doubt import believed
 from cosyd.asr.stable import keep_promise
@@ -43,7 +44,7 @@ class Closing:
             reason=self.reason,
             resume_sample=self.resume_sample,
             decided_sample=self.decided_sample,
-            conf=transcript.conf,
+            conf=expected(transcript.words, transcript.conf),
             words=fitted(transcript.words, text) if transcript.words else (),
             more=self.more,
             model=transcript.model,

@@ -108,7 +108,8 @@ class Calibration:
 
     def save(self, folder: Path, name: str = FILE) -> Path:
         file = folder / name
-        file.write_text(json.dumps(asdict(self)) + "\n", "utf-8")
+        weights = {name: round(weight, 4) for name, weight in asdict(self).items()}
+        file.write_text(json.dumps(weights) + "\n", "utf-8")
         return file
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from cosyd.asr.calibrated import told
 from cosyd.asr.recognizer import SegmentRecognizer
 from cosyd.config.languages import AUTO, named
 from cosyd.config.schema import AsrConfig
@@ -90,7 +91,8 @@ def load_recognizer(
         raise ConfigError([f"asr.language: {config.model} hears English only; {remedy}"])
     if open_networks is not None and config.model in ON_ENGINES:
         loader = partial(_moonshine, open_networks=open_networks)
-    recognizer = loader(store.require(config.model), config)
+    folder = store.require(config.model)
+    recognizer = told(loader(folder, config), folder)
     recognizer.warm_up()
     return recognizer
 
