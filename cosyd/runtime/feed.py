@@ -268,7 +268,8 @@ class Feed:
         behind, rate_hz = self.behind, self.spec.rate_hz
         if behind == 0 and time.monotonic() - self.read_at > self._enough / rate_hz + LATE_S:
             return None
-        return max(0.0, (self._enough - behind) / rate_hz) + LATE_S
+        lead_s = self.reference.lead_s if self.reference else 0.0
+        return max(0.0, (self._enough - behind) / rate_hz + lead_s) + LATE_S
 
     def wait(self, timeout_s: float) -> None:
         """Sleep until the device delivers something."""

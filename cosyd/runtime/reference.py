@@ -119,8 +119,13 @@ class Reference:
 
     def ready(self, t_ns: int) -> bool:
         """Whether frames up to this time have waited long enough, or need not wait."""
-        patience_s = 0.0 if self.rests else PATIENCE_S
+        patience_s = 0.0 if self.rests else self.lead_s + PATIENCE_S
         return self._reaches(t_ns) or time.monotonic_ns() - t_ns >= patience_s * _SECOND
+
+    @property
+    def lead_s(self) -> float:
+        """How long frames wait as a rule."""
+        return 0.0 if self.rests else self._lead_ns / _SECOND
 
     def covered(self, t_ns: int) -> int:
         """How many frames from this time on have their reference already."""

@@ -145,6 +145,7 @@ def test_without_the_other_source_there_is_silence_and_it_is_told_once(ring_path
     now = time.monotonic_ns()
     assert not reference.ready(now)  # it may be late
     assert reference.ready(now - 200 * MS)
+    assert not Reference(array(reference_lead_ms=300), lambda: None, RATE).ready(now - 200 * MS)
     assert not beside(reference, RESTS_S + 0.1, now - round(3e9)).any()
     lost = reference.news()
     assert (lost.code, lost.severity) == ("echo_reference_lost", "warning")
