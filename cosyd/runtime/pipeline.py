@@ -19,6 +19,7 @@ from cosyd.config.schema import AsrConfig, Config, SourceConfig
 from cosyd.frontend.contract import StreamFrontEnd
 from cosyd.ring import Block
 from cosyd.runtime.feed import Feed
+from cosyd.runtime.hearing import Hearing
 from cosyd.runtime.ipc import (
     ChannelsJudged,
     CheckHotwords,
@@ -31,11 +32,10 @@ from cosyd.runtime.ipc import (
     Located,
     Notice,
     RecognitionProgress,
-    Recognized,
     Removed,
-    SourceProgress,
 )
-from cosyd.types import Backend, Checkpoint, EndReason, Final, Health, Level, Partial, RecognitionEvent, Voice
+from cosyd.runtime.reports import progress_of, recognised
+from cosyd.types import Checkpoint, EndReason, Health
 
 log = logging.getLogger("cosyd.runtime")
 
@@ -67,11 +67,10 @@ class Pipeline:
         self._patience_s = patience_s
         self._listen = listen
         self._limit_s = limit_s
-        self._front_end = front_end
+        self._hearing = Hearing(front_end)
         self._queue = queue
         self._emit = emit
         self._feeds: dict[str, Feed] = {}
-        self._by_slot: dict[int, Feed] = {}
 
     # --- sources ---
 
@@ -218,17 +217,14 @@ class Pipeline:
         self._hear(feed, block)
 
     def _hear(self, feed: Feed, block: Block) -> None:
-        if feed.interrupted:
-            self._front_end.restart(feed.slot, block.index)
-            feed.restart()
-        self._front_end.push(feed.slot, feed.frames(block), block.index)
+        self._hearing.push(feed, block)
         level = feed.meter(block)
         if not feed.intact(block):  # overwritten while it was copied; the next block tells how much is lost
             log.warning("%s: audio was overwritten while it was read; the recogniser is too slow", feed.name)
-            self._front_end.restart(feed.slot, block.index)
+            self._hearing.restart(feed, block)
             return
         if level:
-            self._emit_level(feed, level)
+            self._emit(Heard(feed.name, level))
         if (faults := feed.changed_faults()) is not None:
             self._emit(ChannelsJudged(feed.name, block.index, faults))
         self._step()
@@ -236,11 +232,7 @@ class Pipeline:
     def _attach(self, feed: Feed) -> bool:
         if not feed.attach():
             return False
-        source = feed.source
-        spec, array = feed.heard
-        feed.slot = self._front_end.open(spec, source.channel_map, source.mix, array)
-        self._front_end.lend(feed.slot, feed.reader.capacity)
-        feed.interrupted = True
+        self._hearing.open(feed)
         config = self._config
         feed.prepare(config.frontend)
         feed.listener = self._listen(
@@ -252,39 +244,30 @@ class Pipeline:
             source=feed.name,
             limit_s=self._limit_s,
         )
-        self._by_slot[feed.slot] = feed
         return True
 
     def _detach(self, feed: Feed) -> None:
         if feed.attached:
-            self._by_slot.pop(feed.slot, None)
-            self._front_end.close(feed.slot)
+            self._hearing.close(feed)
             feed.close()
 
     def _step(self) -> None:
-        """Run the front end as long as any stream has a block."""
-        while (batch := self._front_end.step()) is not None:
-            for row, slot in enumerate(batch.slots):
-                feed = self._by_slot[int(slot)]
-                sample = int(batch.samples[row])
-                feed.vad_prob = float(batch.vad_prob[row])
-                if feed.listener and not feed.muted and sample >= feed.listen_from:
-                    if feed.voices is not None:
-                        self._note_voices(feed, sample, batch.voices.get(int(slot), ()))
-                    audio = feed.input(sample, batch.asr[row])
-                    self._act(feed, feed.listener.accept(sample, audio, feed.vad_prob))
-
-    def _note_voices(self, feed: Feed, sample: int, voices: tuple[Voice, ...]) -> None:
-        assert feed.voices is not None, "asked of a microphone array only"
-        if due := feed.voices.note(sample, voices):
-            self._emit(Located(feed.name, sample, due))
+        """Hand to the listeners what the front end makes of what was pushed."""
+        for block in self._hearing.heard():
+            feed, sample = block.feed, block.sample
+            if feed.listener is None or feed.muted or sample < feed.listen_from:
+                continue
+            if feed.voices is not None and (due := feed.voices.note(sample, block.voices)):
+                self._emit(Located(feed.name, sample, due))
+            audio = feed.input(sample, block.audio)
+            self._act(feed, feed.listener.accept(sample, audio, feed.vad_prob))
 
     def _act(self, feed: Feed, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Decode):
                 self._queue.submit(action)
             else:
-                self._tell(feed, action)
+                self._emit(recognised(feed, action))
 
     def _collect(self) -> None:
         for result in self._queue.results():
@@ -297,7 +280,7 @@ class Pipeline:
             else:
                 events = feed.listener.decoded(result.decode, result.transcript)
             for event in events:
-                self._tell(feed, event)
+                self._emit(recognised(feed, event))
 
     def _settle(self, feed: Feed) -> None:
         """Close what the device's loss or the end of the stream leaves open."""
@@ -328,55 +311,21 @@ class Pipeline:
         if feed.listener is None:
             return
         if not feed.muted:
-            self._front_end.flush(feed.slot)
+            self._hearing.flush(feed)
             self._step()
         self._act(feed, feed.listener.finish(reason))
         feed.interrupted = True
-
-    # --- telling ---
-
-    def _tell(self, feed: Feed, event: RecognitionEvent) -> None:
-        captured_ns = feed.time_ns(_newest_sample(event)) if isinstance(event, Partial | Final) else 0
-        rate_hz = feed.spec.rate_hz
-        checkpoint = feed.current_checkpoint
-        voice = None
-        if feed.voices is not None and isinstance(event, Final):
-            voice = feed.voices.between(event.start_sample, event.end_sample)
-        self._emit(Recognized(feed.name, event, checkpoint, rate_hz, captured_ns, feed.vad_prob, voice))
-
-    def _emit_level(self, feed: Feed, level: Level) -> None:
-        self._emit(Heard(feed.name, level))
 
     def progress(self) -> RecognitionProgress:
         """A snapshot for the daemon."""
         queue = self._queue.statistics()
         return RecognitionProgress(
-            {name: _progress(feed, self._backends_of(feed)) for name, feed in self._feeds.items()},
+            {name: progress_of(feed, self._hearing.backends_of(feed)) for name, feed in self._feeds.items()},
             queue.waiting_finals + queue.waiting_partials,
             queue.coalesced,
             time.monotonic() - queue.busy_since if queue.busy_since is not None else 0.0,
             queue.decoded,
             queue.decode_s,
-            self._front_end.backends,
+            self._hearing.backends,
             self._patience_s,
         )
-
-    def _backends_of(self, feed: Feed) -> dict[str, Backend]:
-        return self._front_end.backends_of(feed.slot) if feed.attached else {}
-
-
-def _newest_sample(event: Partial | Final) -> int:
-    """The last sample that went into a result: of a final, the end of the silence that ended it."""
-    return event.decided_sample if isinstance(event, Final) else event.end_sample
-
-
-def _progress(feed: Feed, backends: dict[str, Backend]) -> SourceProgress:
-    return SourceProgress(
-        feed.position,
-        feed.current_checkpoint,
-        feed.behind_s,
-        feed.lost_frames,
-        feed.audio_s,
-        feed.vad_prob,
-        backends,
-    )
