@@ -126,7 +126,7 @@ def evidence(transcript: Transcript) -> list[tuple[float, ...]]:
     odds = [float(_log_odds(np.asarray(word.conf or 0.0, np.float64))) for word in transcript.words]
     whole = sum(odds) / max(1, len(odds))
     agreed = _agreement(transcript)
-    found = []
+    found: list[tuple[float, ...]] = []
     for i, word in enumerate(transcript.words):
         beside = min([*odds[max(0, i - 1) : i], *odds[i + 1 : i + 2]], default=odds[i])
         found.append((whole, beside, float(np.log(max(1, len(_key(word.w))))), agreed[i]))
