@@ -149,7 +149,11 @@ class Whisper:
         """From a folder in CTranslate2's format. Raises ModelMissing, ModelDamaged, ConfigError."""
         vocabulary = Vocabulary.load(folder)
         network = WhisperNetwork.load(folder, name=name, threads=threads)
-        return cls(name, network, vocabulary, language=language, beam=beam)
+        try:
+            return cls(name, network, vocabulary, language=language, beam=beam)
+        except ConfigError:
+            network.close()
+            raise
 
     def _checked(self, language: str) -> str:
         if language == languages.AUTO:
@@ -248,32 +252,30 @@ class Whisper:
         """None: nothing was said."""
         prompt = self._prompt(heard, request.hotwords)
         beam = 1 if request.quick else self._beam
-        readings = self._search(heard, prompt, beam)
-        if not heard.whole and self._astray(readings, heard):
-            return _Said(readings.tokens[0], readings.scores[0], astray=True)
+        readings, astray = self._search(heard, prompt, beam)
         forced: tuple[int, ...] = ()
-        if not _begins_with(self._text(readings.tokens[0]), request.prompt):
+        if not astray and not _begins_with(self._text(readings.tokens[0]), request.prompt):
             # The free result contradicts what was promised: read again, made to begin with the promise.
             forced = tuple(self._vocabulary.encode(f" {request.prompt}"))
-            readings = self._search(heard, [*prompt, *forced], beam)
-        elif guards.nobody_speaks(readings.no_speech, readings.scores[0]):
-            return None
+            readings, astray = self._search(heard, [*prompt, *forced], beam)
         best, *others = ((*forced, *tokens) for tokens in readings.tokens)
-        if not self._text(best):
+        if astray:
+            return _Said(best, readings.scores[0], astray=True)
+        unspoken = not forced and guards.nobody_speaks(readings.no_speech, readings.scores[0])
+        if unspoken or not self._text(best):
             return None
         return _Said(best, readings.scores[0], tuple(map(self._text, others)))
 
-    def _search(self, heard: _Heard, prompt: Sequence[int], beam: int) -> Readings:
-        """In the whole window what goes astray is read again at once, kept from repeating itself."""
+    def _search(self, heard: _Heard, prompt: Sequence[int], beam: int) -> tuple[Readings, bool]:
+        """Readings, and whether they went astray in what is not the whole window. In that one they are read
+        again at once, kept from repeating themselves."""
         most = min(heard.most, POSITIONS - len(prompt))
         readings = self._network.read(heard.encoded, prompt, beam=beam, most=most)
-        if not heard.whole or not self._astray(readings, heard):
-            return readings
-        return self._network.read(heard.encoded, prompt, beam=beam, most=most, apart=APART)
-
-    def _astray(self, readings: Readings, heard: _Heard) -> bool:
         best = readings.tokens[0]
-        return len(best) >= heard.most or guards.looped(best, self._vocabulary.decode(best))
+        astray = len(best) >= most or guards.looped(best, self._vocabulary.decode(best))
+        if astray and heard.whole:
+            return self._network.read(heard.encoded, prompt, beam=beam, most=most, apart=APART), False
+        return readings, astray
 
     def _text(self, tokens: Sequence[int]) -> str:
         return guards.spoken(self._vocabulary.decode(tokens))

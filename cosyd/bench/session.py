@@ -43,9 +43,11 @@ def play(
     loop: bool = False,
     stop_after_s: float | None = None,
     asr: Mapping[str, Any] | None = None,
+    stuck_s: float = STUCK_S,
 ) -> Session:
     """Feed ``path`` to the daemon until its end, or until ``stop_after_s`` seconds of audio. ``asr``:
-    settings of that section."""
+    settings of that section. ``stuck_s``: a source that does not move for so long is given up; more where
+    the recogniser is slower than the recording."""
     source: dict[str, Any] = {
         "name": "bench",
         "type": "file",
@@ -57,13 +59,13 @@ def play(
         Daemon({"sources": [source], "asr": dict(asr or {})}) as daemon,
         Client(daemon.events, daemon.control, ("asr.", "state.", "level.")) as client,
     ):
-        session = _follow(client, daemon, stop_after_s)
+        session = _follow(client, daemon, stop_after_s, stuck_s)
         daemon.stop()
         session.lost = client.lost
     return session
 
 
-def _follow(client: Client, daemon: Daemon, stop_after_s: float | None) -> Session:
+def _follow(client: Client, daemon: Daemon, stop_after_s: float | None, stuck_s: float) -> Session:
     session = Session()
     look = _Look(daemon, session)
     moved, sample, rate_hz = time.monotonic(), 0, 0
@@ -72,7 +74,7 @@ def _follow(client: Client, daemon: Daemon, stop_after_s: float | None) -> Sessi
         look()
         if message is not None and message.sample > sample:
             moved, sample = time.monotonic(), message.sample
-        if time.monotonic() - moved > STUCK_S:
+        if time.monotonic() - moved > stuck_s:
             raise CosydError(f"the source stands at sample {sample}:\n{daemon.log.read_text()}")
         if message is None:
             daemon.check()

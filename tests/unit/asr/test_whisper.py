@@ -57,6 +57,7 @@ class Network:
         self.score, self.no_speech = score, no_speech
         self.spoken = list(spoken)
         self.doubts = doubts or {}
+        self.after: dict[str, str] = {}  # what follows a beginning that is forced
         self.calls: list[dict[str, object]] = []
         self.features: list[np.ndarray] = []
         self.closed = 0
@@ -76,6 +77,8 @@ class Network:
         begin = NO_TIMES if self.multilingual else ENGLISH["<|notimestamps|>"]
         forced = VOCABULARY.decode(prompt[list(prompt).index(begin) + 1 :])
         texts = [self._said(text, forced, apart) for text in self.script or ("",)]
+        if forced in self.after:
+            texts = [self._said(self.after[forced], "", apart)]
         tokens = tuple(tuple(VOCABULARY.encode(text)[:most]) for text in texts[:beam])
         scores = tuple(self.score - i for i in range(len(tokens)))
         return Readings(tokens, scores, self.no_speech)
@@ -190,6 +193,16 @@ def test_a_promise_that_it_breaks_is_forced() -> None:
     assert network.calls[1]["prompt"] == [START, EN, TRANSCRIBE, NO_TIMES, *VOCABULARY.encode(" the")]
     assert transcript.text.startswith("the")
     assert VOCABULARY.decode(transcript.tokens).strip() == transcript.text
+
+
+def test_what_goes_astray_after_a_promise_is_read_again_in_the_whole_window_too() -> None:
+    """The free result is fine; made to begin with the promise, it does not end."""
+    network = Network(" a cat")
+    network.after = {" the": " sat" * 40}
+    transcript = heard(network, seconds=1.0, prompt="the")
+    assert [features.shape[1] for features in network.features] == [700, LONGEST]
+    assert [call["apart"] for call in network.calls if "apart" in call] == [0, 0, 0, 0, APART]
+    assert transcript.text == "the sat sat sat"
 
 
 def test_hotwords_stand_before_the_transcript() -> None:
