@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,6 +26,11 @@ LIMIT_S = (
     1_800.0  # the longest build that is let run; Moonshine's takes half a minute on a core without a GPU
 )
 NICE = 10  # recognition goes on meanwhile
+LOOK_EVERY_S = 1.0
+
+
+def nobody_waits() -> None:
+    """For who is not told that a build still runs."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +74,12 @@ class Build:
             return self._ended(f"took longer than {self._limit_s:g} s and was ended")
         return self._ended("")
 
-    def wait(self) -> Outcome:
-        """Until it is over or has taken too long."""
-        self._process.join(max(0.0, self._started + self._limit_s - time.monotonic()))
-        outcome = self.poll()
-        return (
-            self._ended(f"took longer than {self._limit_s:g} s and was ended") if outcome is None else outcome
-        )
+    def wait(self, alive: Callable[[], None] = nobody_waits) -> Outcome:
+        """Until it is over or has taken too long. ``alive`` is called about once a second."""
+        while (outcome := self.poll()) is None:
+            self._process.join(LOOK_EVERY_S)
+            alive()
+        return outcome
 
     def close(self) -> None:
         """Idempotent; a child that still runs is killed."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from cosyd.config.schema import GpuConfig
+from cosyd.engine.builder import nobody_waits
 from cosyd.engine.compile import BuildFailed
 from cosyd.engine.library import NAMES, Capability, Library, TensorRtMissing, load_library
 from cosyd.engine.managed import ManagedEngine
@@ -56,21 +58,28 @@ def look_around(index: int = 0) -> Machine:
 
 
 def choose_engine(
-    network: Network, gpu: GpuConfig, cache: Path, *, machine: Machine | None = None, wait: bool = False
+    network: Network,
+    gpu: GpuConfig,
+    cache: Path,
+    *,
+    machine: Machine | None = None,
+    wait: bool = False,
+    alive: Callable[[], None] = nobody_waits,
 ) -> tuple[Engine, Backend]:
     """The best engine of this machine for the network, and why that one: TensorRT, ONNX Runtime on the GPU,
     ONNX Runtime on the processor.
 
     ``cache``: ``paths.cache``. ``wait``: compile first where there is no plan; otherwise that is done beside,
-    and the engine changes over when it is ready. Raises GpuError where a GPU is demanded and cannot be used,
-    ModelMissing and ModelDamaged.
+    and the engine changes over when it is ready. ``alive`` is called while it waits.
+
+    Raises GpuError where a GPU is demanded and cannot be used, ModelMissing and ModelDamaged.
     """
     if gpu.backend == "cpu":
         if gpu.require_gpu:
             raise GpuError("gpu.require_gpu is set and gpu.backend is cpu; change one of them")
         return _with_reason(_on_cpu(network, "gpu.backend is cpu"))
     machine = machine or look_around()
-    chooser = _Chooser(network, gpu, plans_of(cache), machine)
+    chooser = _Chooser(network, gpu, plans_of(cache), machine, alive)
     return _with_reason(chooser.choose(wait))
 
 
@@ -98,8 +107,10 @@ def usual_sizes(network: Network) -> list[dict[str, int]]:
 class _Chooser:
     """Tries one engine after the other and keeps the reasons."""
 
-    def __init__(self, network: Network, gpu: GpuConfig, folder: Path, machine: Machine) -> None:
-        self._network, self._gpu, self._machine = network, gpu, machine
+    def __init__(
+        self, network: Network, gpu: GpuConfig, folder: Path, machine: Machine, alive: Callable[[], None]
+    ) -> None:
+        self._network, self._gpu, self._machine, self._alive = network, gpu, machine, alive
         self._store = PlanStore(folder)
         self._reasons: list[str] = []
 
@@ -123,7 +134,10 @@ class _Chooser:
         workshop = self._workshop()
         if workshop is not None:
             try:
-                engine = open_waiting(workshop, self._network) if wait else workshop.open(self._network)
+                if wait:
+                    engine = open_waiting(workshop, self._network, self._alive)
+                else:
+                    engine = workshop.open(self._network)
                 return upgradable(engine, workshop, self._network, self._fallback, self._machine.memory)
             except NotBuilt as wanted:
                 self._reasons.append("TensorRT is being compiled for")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosyd.config.schema import GpuConfig
-from cosyd.engine.builder import Build
+from cosyd.engine.builder import Build, nobody_waits
 from cosyd.engine.compile import BuildFailed, BuildRequest
 from cosyd.engine.library import NAMES, Capability, Library
 from cosyd.engine.memory import Memory
@@ -57,10 +57,11 @@ class Workshop:
             remarks.append(f"{precision} is not used: {fault}")
         raise BuildFailed("; ".join(remarks))
 
-    def build(self, wanted: NotBuilt) -> str:
-        """Compile, in a child, and wait; the reason when that failed, else "". Failures are remembered."""
+    def build(self, wanted: NotBuilt, alive: Callable[[], None] = nobody_waits) -> str:
+        """Compile, in a child, and wait; the reason when that failed, else "". Failures are remembered.
+        ``alive`` is called meanwhile."""
         with Build(wanted.request, wanted.key, self.store.path(wanted.key)) as build:
-            outcome = build.wait()
+            outcome = build.wait(alive)
         self.finished(wanted.key, outcome.fault, outcome.took_s)
         return outcome.fault
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
-from cosyd.engine.builder import Build
+from cosyd.engine.builder import Build, nobody_waits
 from cosyd.engine.compile import BuildFailed
 from cosyd.engine.managed import ManagedEngine, Opener
 from cosyd.engine.memory import Memory
@@ -19,13 +20,13 @@ log = logging.getLogger(__name__)
 MOST_BUILDS = 4  # the wanted precision and float32, each perhaps twice because a plan was damaged meanwhile
 
 
-def open_waiting(workshop: Workshop, network: Network) -> TrtEngine:
-    """Compile what is missing and wait for it. Raises BuildFailed."""
+def open_waiting(workshop: Workshop, network: Network, alive: Callable[[], None] = nobody_waits) -> TrtEngine:
+    """Compile what is missing and wait for it, which ``alive`` is told meanwhile. Raises BuildFailed."""
     for _ in range(MOST_BUILDS):
         try:
             return workshop.open(network)
         except NotBuilt as wanted:
-            workshop.build(wanted)
+            workshop.build(wanted, alive)
     raise BuildFailed(f"{network.name}: compiled {MOST_BUILDS} times and still not usable")
 
 
