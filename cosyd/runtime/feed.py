@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from cosyd.array.agc import GainControl
 from cosyd.array.record import VoiceRecord
 from cosyd.asr.recognition import SourceListener
 from cosyd.config.schema import ArrayConfig, FrontendConfig, SourceConfig
@@ -16,8 +15,8 @@ from cosyd.errors import RingNotFound
 from cosyd.frontend.pcm import Frames
 from cosyd.frontend.stage import Samples
 from cosyd.ring import Block, RingReader, WriterState
+from cosyd.runtime.asr_input import AsrInput
 from cosyd.runtime.channels import ChannelCheck
-from cosyd.runtime.debug_tap import DebugTap
 from cosyd.runtime.level import LevelMeter
 from cosyd.runtime.overload import Overload
 from cosyd.runtime.reference import Reference, needs_reference
@@ -69,8 +68,7 @@ class Feed:
         self.overload = Overload()
         self.reference: Reference | None = None  # of its echo, where another source is that, while attached
         self._ring_of = ring_of
-        self._gain: GainControl | None = None
-        self._tap: DebugTap | None = None
+        self._input: AsrInput | None = None
         self.ring_path = ring_path
         self._reader: RingReader | None = None
         self._next_look = 0.0
@@ -137,20 +135,14 @@ class Feed:
 
     def prepare(self, frontend: FrontendConfig) -> None:
         """What is done to the recogniser's input, and kept of it. Once attached, and when that changes."""
-        if self._tap is None:
+        if self._input is None:
             afar = self.source.type == "file" and not self.source.realtime  # nobody asks what was just now
-            self._tap = DebugTap(self.ring_path, self.spec.rate_hz, 0 if afar else frontend.tap_s)
-        wanted = (frontend.agc_level_db, frontend.agc_most_db) if frontend.agc else None
-        if wanted != (self._gain.settings if self._gain else None):
-            self._gain = GainControl(*wanted) if wanted else None
+            self._input = AsrInput(self.ring_path, self.spec.rate_hz, 0 if afar else frontend.tap_s)
+        self._input.configure(frontend)
 
     def input(self, sample: int, audio: Samples) -> Samples:
         """What the recogniser hears of a block [n] of the front end, whose VAD has spoken already."""
-        if self._gain is not None:
-            audio = self._gain.process(audio, self.vad_prob)
-        if self._tap is not None:
-            self._tap.write(sample, audio, self.vad_prob)
-        return audio
+        return self._input.process(sample, audio, self.vad_prob) if self._input else audio
 
     def _open(self) -> RingReader:
         """At the checkpoint; a resumed utterance needs the front end warmed up with what came before it."""
@@ -174,11 +166,10 @@ class Feed:
     def close(self) -> None:
         if self._reader:
             self._reader.close()
-        if self._tap:
-            self._tap.close()
-        if self.reference:
-            self.reference.close()
-        self._reader = self._tap = self._gain = self.reference = None
+        for part in (self._input, self.reference):
+            if part:
+                part.close()
+        self._reader = self._input = self.reference = None
         self.listener = None
 
     @property
