@@ -12,8 +12,9 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
+MOST_WORKERS = 8  # each may load every model: 1 GB
 # One a core, and one more for those that wait; with more than that, tests in real time come too late.
-WORKERS = len(os.sched_getaffinity(0)) + 1
+WORKERS = min(MOST_WORKERS, len(os.sched_getaffinity(0)) + 1)
 NO_TESTS = 5  # pytest's exit code when it collected nothing
 
 
