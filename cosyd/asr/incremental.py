@@ -19,6 +19,10 @@ from cosyd.config.schema import AsrConfig
 from cosyd.spec import FRAME
 from cosyd.types import EndReason, Partial, Transcript
 
+# An utterance with what was said before it. Longer ones do as well without: of 110 clips of LibriSpeech
+# train-clean-100, 6.5 % of the words are wrong with this limit and 6.4 % without; in noise 25.1 and 25.3 %.
+WITH_CONTEXT_BLOCKS = FRAME.blocks(16_000)
+
 
 class IncrementalDecoder:
     """Makes the requests of one source and takes in the results of its open utterance."""
@@ -130,7 +134,8 @@ class IncrementalDecoder:
         if context is None or not context.text or utterance.anchor:
             return [], ""
         before = [block for block in context.blocks if block.sample < utterance.blocks[0].sample]
-        return (before, context.text) if len(before) + position <= self._rules.longest else ([], "")
+        fits = len(before) + position <= min(self._rules.longest, WITH_CONTEXT_BLOCKS)
+        return (before, context.text) if fits else ([], "")
 
     # --- results ---
 

@@ -171,17 +171,18 @@ class Moonshine:
         return self._transcript(said, decoder, request, audio)
 
     def _begun(self, request: SegmentRequest) -> _Begun:
-        """A quick result begins with what was promised, so that no second decode is needed, and keeps what
-        was said before where that is nearly as likely: what somebody reads should change for a reason."""
+        """A result begins with what was promised, so that a search has that behind it and no second decode is
+        needed. A quick one also keeps what was said before where that is nearly as likely: what somebody
+        reads should change for a reason."""
         draft, promised = request.draft, len(request.prompt.split())
-        if not request.quick:
-            return _Begun(draft)
         if not begins_with(self._vocabulary.decode(draft), request.prompt):
+            if not request.quick:
+                return _Begun(draft)
             draft = self._vocabulary.encode(request.prompt)
             return _Begun(draft, len(draft))
         bounds = self._bounds(draft)
         forced = bounds[promised - 1][1] + 1 if 0 < promised <= len(bounds) else 0
-        return _Begun(draft, forced, bounds[-1][0] if bounds else 0)
+        return _Begun(draft, forced, bounds[-1][0] if bounds and request.quick else 0)
 
     # --- decoding ---
 
@@ -232,12 +233,10 @@ class Moonshine:
         return self._vocabulary.starts_word if after_word else None
 
     def _beamed(self, decoder: Decoder, begun: _Begun, most: int, search: BeamSearch) -> _Said:
-        first = begun.tokens[: begun.forced] if begun.forced else begun.tokens
+        first, forced = begun.tokens, begun.forced
         logits, cache = decoder.begin(first)
-        if begun.forced:
-            path = search.forced(logits, first)
-        else:
-            path = search.agreed(logits, first, self._first_mask(decoder, 0, 0))
+        path = search.forced(logits, first[:forced])
+        path = search.agreed(logits[forced:], first[forced:], self._first_mask(decoder, forced, forced), path)
         tokens = len(path.tokens)
         if tokens < len(first):
             decoder.shorten(cache, tokens)

@@ -81,12 +81,14 @@ class BeamSearch:
         self._prune = prune
         self._paid = paid
 
-    def agreed(self, logits: Array, tokens: Sequence[int], first: Array | None = None) -> Path:
-        """As much of these tokens as a search would have found without having any other path.
+    def agreed(
+        self, logits: Array, tokens: Sequence[int], first: Array | None = None, path: Path | None = None
+    ) -> Path:
+        """``path`` and as much of these tokens as a search would have found without having any other path.
 
         Row ``i`` of ``logits`` predicts token ``i``; ``first``: the tokens that may come first.
         """
-        path = Path()
+        path = path or Path()
         for row, token in zip(logits, tokens, strict=False):
             options = self._options([path], row[None], first)
             first = None

@@ -382,3 +382,12 @@ def test_context_and_utterance_together_keep_to_the_limit() -> None:
     rig = Rig(endpoint=EndpointConfig(longest_ms=3_000))
     rig.feed(stream(Piece(500), *sentence(1, 8), Piece(1_000), *sentence(9, 6), PAUSE))
     assert all(decode.audio.size <= 3 * SECOND for decode in rig.decodes)
+
+
+def test_a_long_utterance_is_understood_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what was said before it, it would take twice as long and be understood no better."""
+    monkeypatch.setattr("cosyd.asr.incremental.WITH_CONTEXT_BLOCKS", FRAME.blocks(6_000))
+    rig = Rig().feed(stream(Piece(500), *sentence(1, 5), Piece(1_000), *sentence(6, 3), PAUSE))
+    assert contexts(rig)[-1] == "w1 w2 w3 w4 w5"
+    rig = Rig().feed(stream(Piece(500), *sentence(1, 5), Piece(1_000), *sentence(6, 14), PAUSE))
+    assert contexts(rig)[-1] == ""

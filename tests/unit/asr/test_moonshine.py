@@ -137,6 +137,16 @@ def test_a_prompt_that_it_does_not_agree_with_is_the_beginning_and_the_audio_is_
     assert encoder.runs == 1
 
 
+@pytest.mark.parametrize("beam", [1, 4])
+def test_what_was_promised_of_a_draft_is_not_searched_again(beam: int) -> None:
+    """It contradicts what the model would say: one beginning all the same, no second one."""
+    encoder, decoder = Encoder(), Decoder([A, B, C], otherwise=EOS)
+    model = Moonshine("tiny", HostNetworks("tiny", encoder, decoder), VOCABULARY, beam=beam)
+    (result,) = model.transcribe([SegmentRequest(SECOND, "d", draft=(D, D))])
+    assert result.text == "d"
+    assert [tokens for tokens in decoder.runs if tokens > 1] == [3]  # BOS and the draft
+
+
 def test_a_prompt_ends_at_a_word() -> None:
     """The model would go on with a piece of the same word; it may not."""
     model, _, _ = moonshine([A, B, X, C], otherwise=X)
@@ -223,6 +233,9 @@ class Store:
 
     def require(self, name: str) -> Path:
         return self.folder
+
+    def own(self, name: str) -> None:
+        return None
 
 
 def test_an_unknown_name_is_a_configuration_error_with_a_suggestion(tmp_path: Path) -> None:
