@@ -27,6 +27,7 @@ Array = NDArray[Any]
 
 DRIVER = "libcuda.so.1"
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+_SUCCESS, _NOT_READY = 0, 600
 
 
 class _Allocation:
@@ -69,7 +70,15 @@ class CudaMemory:
         self._here()
         self.stream = int(self._call("cuStreamCreate", _NON_BLOCKING))
         self._kernels: dict[tuple[Path, str], Any] = {}
-        weakref.finalize(self, self._driver.cuDevicePrimaryCtxRelease, self._device)
+        # The context is kept until the process ends: ONNX Runtime's sessions give memory back to it, and they
+        # may live longer than this object.
+
+    @property
+    def usable(self) -> bool:
+        """False once a fault has taken the context: nothing in this process can use the GPU any more."""
+        self._driver.cuCtxSetCurrent(self._context)
+        status = int(self._driver.cuStreamQuery(self.stream)[0])
+        return status in (_SUCCESS, _NOT_READY)
 
     @property
     def capability(self) -> Capability:

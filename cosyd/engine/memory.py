@@ -42,6 +42,11 @@ class Memory(Protocol):
         """One for whoever has none of its own; 0 on the host."""
         ...
 
+    @property
+    def usable(self) -> bool:
+        """False once a fault has made all of it unusable in this process."""
+        ...
+
     def allocate(self, nbytes: int) -> Buffer:
         """Zeroed memory, given back when the buffer is no longer referred to. Raises GpuError when full."""
         ...
@@ -75,6 +80,7 @@ class HostMemory:
 
     device = "cpu"
     stream = 0
+    usable = True
 
     def allocate(self, nbytes: int) -> Buffer:
         block = np.zeros(nbytes + ALIGNMENT, np.uint8)

@@ -74,6 +74,8 @@ def main() -> None:
         f"GPU: {before}\nafter the error: {after}\nthe request with the error took {took_s:.2f} s; "
         f"{model.backend.reason}\nafter {time.monotonic() - began:.1f} s: {renewals[0]}\n"
     )
+    model.close()
+    host.close()
 
 
 if __name__ == "__main__":

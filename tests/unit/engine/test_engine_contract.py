@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -238,3 +240,16 @@ def test_closed_is_closed(engine: Engine, network: networks.Recurrent) -> None:
 def test_a_damaged_file_is_named() -> None:
     with pytest.raises(ModelDamaged, match="broken"):
         open_ort_cpu(b"no network", name="broken")
+
+
+@pytest.mark.parametrize("usable", [True, False])
+def test_what_lies_in_memory_that_a_fault_took_is_not_given_back(
+    network: networks.Recurrent, monkeypatch: pytest.MonkeyPatch, usable: bool
+) -> None:
+    """ONNX Runtime would end the process, and with it every stream that goes on on the processor."""
+    engine = open_ort_cpu(network.build(), name="test network")
+    session = weakref.ref(engine._open().session)
+    monkeypatch.setattr(type(engine.memory), "usable", usable)
+    engine.close()
+    gc.collect()
+    assert (session() is None) == usable
