@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from cosyd.engine.execution import Bound, BoundExecution
 from cosyd.engine.memory import HostMemory, Memory
 from cosyd.engine.tensors import Misuse, TensorSpec, check_feeds
-from cosyd.errors import ModelDamaged
+from cosyd.errors import InferenceError, ModelDamaged
 from cosyd.models.onnx import Network, open_session
 from cosyd.types import Backend
 
@@ -65,14 +66,20 @@ class OrtEngine:
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
         network = self._open()
-        check_feeds(self.name, self.inputs, feeds)
         names = network.outputs if outputs is None else outputs
-        return dict(zip(names, network.run(feeds, names), strict=True))
+        try:
+            values = network.run(feeds, names)
+        except InferenceError:  # ONNX Runtime checks all that we would; we say better what is wrong
+            check_feeds(self.name, self.inputs, feeds)
+            raise
+        return dict(zip(names, values, strict=True))
 
     def execution(self) -> OrtExecution:
         return OrtExecution(self, self._open(), self._stream)
 
     def close(self) -> None:
+        if self._network is not None and not self.memory.usable:
+            _abandon(self._network.session)
         self._network = None
 
     def __enter__(self) -> OrtEngine:
@@ -119,6 +126,11 @@ class OrtExecution(BoundExecution):
 
     def _release(self) -> None:
         self._bindings.clear()
+
+
+def _abandon(session: Any) -> None:
+    """Let it live for ever: giving memory back to a context that is gone, ONNX Runtime ends the process."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
 
 
 def _specs(network: str, values: Sequence[Any]) -> tuple[TensorSpec, ...]:

@@ -26,18 +26,20 @@ from cosyd.asr.decoders.hypothesis import (
 )
 from cosyd.asr.decoders.transducer import BLANK, DecoderCache, TransducerNetworks, first_context
 
-# Frames that the joiner looks at in one go. A token comes every 5 to 8 frames of 40 ms: with more, too many
-# would be looked at twice; fewer are more calls.
-LOOK_AHEAD = 4
+# Most frames that the joiner looks at in one go: with more, too many would be looked at twice. Fewer where a
+# stream says a token more often than every so many frames; more again while it is silent.
+LOOK_AHEAD = 8
+SLOWNESS = 0.75  # of what a stream's usual pause between tokens was, when the next one counts
 
 
 @dataclass(kw_only=True)
 class TransducerGreedyState(Emitted):
     """One stream. ``context``: what the decoder hears, int64 [context_size]; ``decoder_out``: what it makes
-    of that, float32 [J]."""
+    of that, float32 [J]; ``pace``: frames from token to token, of late."""
 
     context: Ints
     decoder_out: Floats
+    pace: float = 4.0
 
 
 class TransducerGreedy:
@@ -75,14 +77,19 @@ class TransducerGreedy:
         decoder_out = np.stack([state.decoder_out for state in states])
         at = np.zeros(len(states), np.int64)
         blanks = np.array([state.trailing_blanks for state in states], np.int64)
+        pace = np.array([state.pace for state in states])
         while (live := np.flatnonzero(at < counts)).size:
-            ahead = np.minimum(counts[live] - at[live], self._look_ahead)
+            reach = np.maximum(pace[live], blanks[live]).astype(np.int64)
+            ahead = np.minimum(counts[live] - at[live], np.clip(reach, 1, self._look_ahead))
             emitted, used, tokens, log_probs = self._look(scores, decoder_out, live, at[live], ahead)
             at[live] += used
-            blanks[live] = np.where(emitted, 0, blanks[live] + used)
+            blanks[live] += used
             who = live[emitted]
             if not who.size:
                 continue
+            pause = np.minimum(blanks[who], self._look_ahead)
+            pace[who] = SLOWNESS * pace[who] + (1 - SLOWNESS) * pause
+            blanks[who] = 0
             for i, frame, token, p in zip(
                 who.tolist(), (at[who] - 1).tolist(), tokens, log_probs, strict=True
             ):
@@ -93,7 +100,7 @@ class TransducerGreedy:
             decoder_out[who] = self._decoder.run(contexts[who])
         for i, state in enumerate(states):
             state.context, state.decoder_out = contexts[i], decoder_out[i]
-            state.trailing_blanks = int(blanks[i])
+            state.trailing_blanks, state.pace = int(blanks[i]), float(pace[i])
             state.frames_seen += int(counts[i])
 
     def _look(

@@ -41,6 +41,7 @@ class _Stream:
     ended: bool = False
     said: tuple[tuple[int, ...], ...] = ()  # tokens of all readings when ``shown`` was made of them
     shown: tuple[str, str, float | None] = ("", "", None)  # text, its stable part, confidence
+    live: LiveTranscript | None = None  # what was told last, until the next step
 
 
 class Streams:
@@ -133,6 +134,7 @@ class Streams:
                 search.decode(part, [streams[row].state for row in rows])
                 for row in rows:
                     streams[row].frames += scores.shape[1]
+                    streams[row].live = None
         lost = [slot for slot, fine in zip(slots, sound.tolist(), strict=True) if not fine]
         for slot in lost:
             self._encoder.reset(slot)
@@ -160,6 +162,8 @@ class Streams:
     def transcript(self, slot: int, *, final: bool = False) -> LiveTranscript:
         """The text since the stream was opened or restarted; words with times in the ``final`` one only."""
         stream = self._streams[slot]
+        if stream.live is not None and not final:  # no step since
+            return stream.live
         beams = self.n_best(slot, ALL, final=final)
         trailing_s = beams[0].trailing_blanks * self._spec.frame_s
         tokens = self.model.tokens
@@ -172,14 +176,15 @@ class Streams:
             text, stable = tokens.text(said[0]), stable_text(said, tokens)
             stream.said, stream.shown = said, (text, stable, confidence(beams[0].log_probs))
         text, stable, conf = stream.shown
-        return LiveTranscript(text, said[0], conf, stable=stable, trailing_s=trailing_s)
+        stream.live = LiveTranscript(text, said[0], conf, stable=stable, trailing_s=trailing_s)
+        return stream.live
 
     def restart(self, slot: int) -> None:
         """The text begins anew, with the same hotwords, and the encoder goes on: nothing is heard twice."""
         stream = self._streams[slot]
         stream.state = stream.search.restart(stream.state, stream.graph)
         stream.start_s += stream.frames * self._spec.frame_s
-        stream.frames = 0
+        stream.frames, stream.live = 0, None
 
     def close(self, slot: int) -> None:
         del self._streams[slot]
