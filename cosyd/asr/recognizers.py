@@ -74,6 +74,14 @@ def hears(model: str, language: str) -> bool:
     return model not in _ENGLISH_ONLY or language in (AUTO, "en")
 
 
+def prepare(model: str, folder: Path) -> None:
+    """What a model that has just been pulled needs before its first use. Raises ModelDamaged."""
+    if model in ON_ENGINES:
+        from cosyd.engine.moonshine_lean import lean_files
+
+        lean_files(folder)
+
+
 def load_recognizer(
     config: AsrConfig, store: Store, open_networks: OpenNetworks | None = None
 ) -> SegmentRecognizer:

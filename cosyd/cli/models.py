@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from cosyd.asr.recognizers import prepare
 from cosyd.cli.common import aligned, console, megabytes, note, print_json, print_line, print_table
 from cosyd.cli.settings import load_config
 from cosyd.config.schema import Config
@@ -47,6 +48,7 @@ def pull(args: Namespace) -> int:
     with _progress() as progress:
         fetched = pull_all(names, store, progress)
     for name in dict.fromkeys(names):
+        prepare(name, store.path(name))
         print_line(f"{name}: {'fetched' if name in fetched else 'there already'}, {store.path(name)}")
     return 0
 
