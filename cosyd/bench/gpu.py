@@ -69,6 +69,10 @@ def _figures(report: Report, found: dict[str, Any]) -> None:
             ratio = row["per_hop_us"] / own
             title = f"times as fast as PyTorch, batch {row['batch']}, FP32"
             report.add(title, ratio, "×", target=TORCH[row["batch"]], at_least=True)
+    for row in found.get("ort", []):
+        if "batch" in row and (own := _step_of(found, row["batch"])):
+            title = f"times as fast as ONNX Runtime's networks on CUDA, batch {row['batch']}, FP32"
+            report.add(title, row["per_hop_us"] / own, "×", note="without resampling, features, copies")
 
 
 def _step_of(found: dict[str, Any], count: int) -> float | None:

@@ -38,7 +38,8 @@ class OrtNetworks:
 
     def _bind(self, network: bytes, inputs: dict[str, tuple[int, ...]]) -> tuple[Any, Any]:
         """A session and its binding: noise on the device in, whatever comes out stays there."""
-        session = self._ort.InferenceSession(network, providers=[PROVIDERS[self._device]])
+        options = {"use_tf32": "0"} if self._device == "cuda" else {}  # FP32, as ours and PyTorch's
+        session = self._ort.InferenceSession(network, providers=[(PROVIDERS[self._device], options)])
         if session.get_providers()[0] != PROVIDERS[self._device]:
             raise ImportError(f"ONNX Runtime fell back to {session.get_providers()[0]}")
         binding, rng = session.io_binding(), np.random.default_rng(0)
