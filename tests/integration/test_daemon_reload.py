@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import pytest
 import yaml
-from listening import Listening, is_
+from listening import PATIENCE_S, Listening, is_
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -27,8 +28,12 @@ def daemon(models_dir):
 
 @pytest.fixture
 def run(daemon):
-    """It, with no messages yet; afterwards its configuration is what it was."""
+    """It, listening, with no messages yet; afterwards its configuration is what it was."""
     before = daemon.daemon.config_file.read_text()
+    deadline = time.monotonic() + PATIENCE_S
+    while [s["status"] for s in daemon.control("status")["sources"]] != ["listening"]:
+        assert time.monotonic() < deadline, daemon.log()
+        time.sleep(0.1)
     daemon.messages.clear()
     yield daemon
     daemon.daemon.config_file.write_text(before)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import socket
+import threading
 import time
+from contextlib import suppress
 
 import pytest
 from listening import PATIENCE_S, Listening, is_
@@ -13,19 +16,33 @@ from listening import PATIENCE_S, Listening, is_
 pytest.importorskip("systemd.daemon", reason="the systemd extra is not installed")
 pytestmark = pytest.mark.timeout(180)
 
+POLL_S = 0.05
+
 
 class Manager:
-    """The receiving end of sd_notify."""
+    """The receiving end of sd_notify, always read: a full socket holds up who sends."""
 
     def __init__(self, path):
         self.environment = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "2000000"}
         self.lines = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(path))
-        self._socket.settimeout(0.05)
+        self._socket.settimeout(POLL_S)
+        self._heard = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
 
     def close(self):
+        self._closing.set()
+        self._thread.join()
         self._socket.close()
+
+    def _read(self):
+        while not self._closing.is_set():
+            with suppress(TimeoutError):
+                for line in self._socket.recv(65_536).decode().splitlines():
+                    self._heard.put(line)
 
     def listen(self, seconds=0.0):
         """Take what comes for so long; the lines of that time."""
@@ -33,8 +50,8 @@ class Manager:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                heard += self._socket.recv(65_536).decode().splitlines()
-            except TimeoutError:
+                heard.append(self._heard.get(timeout=POLL_S))
+            except queue.Empty:
                 if time.monotonic() >= deadline:
                     self.lines += heard
                     return heard
