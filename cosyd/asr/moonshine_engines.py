@@ -1,7 +1,7 @@
 """Where Moonshine's networks run: on a GPU that can, else on the processor; and what happens when one fails.
 
 On a GPU they are three networks in standard ONNX (``cosyd.engine.moonshine``), opened through
-``choose_engine``: TensorRT, or ONNX Runtime's CUDA provider. On the processor the published 8-bit files are
+``choose_engine``: TensorRT, or ONNX Runtime's CUDA provider. On the processor 8-bit networks are
 faster, so no network of a GPU is ever run there for longer than the request during which it failed. A small
 GPU may be slower than the processor: with ``gpu.backend: auto`` both are timed, once, and the faster stays.
 """
@@ -9,7 +9,6 @@ GPU may be slower than the processor: with ``gpu.backend: auto`` both are timed,
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,10 +68,6 @@ def why_on_processor(gpu: GpuConfig) -> str:
         ctypes.CDLL(DRIVER)
     except OSError:
         return f"no GPU: NVIDIA's driver is not installed ({DRIVER})"
-    if importlib.util.find_spec("onnx") is None:
-        from cosyd.engine.network import NO_ONNX
-
-        return NO_ONNX
     return _no_engine(gpu)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cosyd.asr.recognizers import prepare
 from cosyd.cli.common import aligned, console, megabytes, note, print_json, print_line, print_table
 from cosyd.cli.settings import load_config
 from cosyd.config.schema import Config
@@ -42,6 +41,8 @@ def list_all(args: Namespace) -> int:
 
 
 def pull(args: Namespace) -> int:
+    from cosyd.asr.recognizers import prepare
+
     loaded = load_config(args)
     store = ModelStore(loaded.paths.models)
     names = args.names or needed(loaded.config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,6 @@ from cosyd.engine.profiles import Profile
 from cosyd.errors import ModelMissing
 
 USUAL_STREAMS = 8
-NO_ONNX = "TensorRT needs the Python package onnx to prepare networks: pip install cosyd[engines]"
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,6 @@ def for_streams(path: Path, most: int, *, name: str | None = None, golden: Golde
     of an input is the number of streams. Raises ModelMissing, ModelDamaged."""
     if not path.is_file():
         raise ModelMissing(f"{path}: not there")
-    if importlib.util.find_spec("onnx") is None:
-        return Network(name or path.stem, path, golden=golden, refusal=NO_ONNX)
     from cosyd.engine.compile import describe
 
     inputs, _, _ = describe(path.read_bytes())
