@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from cosyd.asr.attempt import attempt
 from cosyd.asr.decode import Decode
-from cosyd.asr.decode_line import PARTIAL_SHARE, DecodeLine
+from cosyd.asr.decode_line import PARTIAL_SHARE, DecodeLine, Waiting
 from cosyd.asr.recognizer import SegmentRecognizer
 from cosyd.types import Transcript
 
@@ -26,6 +26,15 @@ class Came:
     when: float
     decode: Decode
     transcript: Transcript | None
+
+
+@dataclass(frozen=True)
+class _UnderWay:
+    """A decode that began at ``begun``; what will come of it is known already."""
+
+    waiting: Waiting
+    begun: float
+    came: Came
 
 
 class VirtualQueue:
@@ -42,7 +51,7 @@ class VirtualQueue:
         self._line = DecodeLine(partial_share)
         self._cost = cost
         self._now = 0.0
-        self._under_way: Came | None = None
+        self._under_way: _UnderWay | None = None
         self.busy_s = 0.0
 
     def submit(self, decode: Decode, now: float) -> None:
@@ -51,15 +60,25 @@ class VirtualQueue:
         if decode.kind != "partial":
             self._line.supersede(decode.source, decode.utt)
         self._line.put(decode, now)
+        if decode.kind != "partial":
+            self._stop_partial(now)
+
+    def _stop_partial(self, now: float) -> None:
+        stopped = self._under_way
+        if stopped is not None and stopped.waiting.may_be_stopped:
+            self._line.stopped(stopped.waiting, now - stopped.begun, now)
+            self.busy_s -= stopped.came.when - now
+            self._under_way = None
 
     def until(self, now: float) -> Iterator[Came]:
         """Results that come before ``now``, each as soon as it is there."""
         while self._begin(now):
-            came = self._under_way
-            if came is None or came.when > now:
+            done = self._under_way
+            if done is None or done.came.when > now:
                 break
-            self._now, self._under_way = came.when, None
-            yield came
+            self._now, self._under_way = done.came.when, None
+            self._line.decoded(done.came.decode, self._now - done.begun, self._now)
+            yield done.came
         self._now = max(self._now, now)
 
     def _begin(self, now: float) -> bool:
@@ -67,7 +86,7 @@ class VirtualQueue:
         while self._under_way is None:
             waiting = self._line.take(self._now)
             if waiting is not None:
-                self._under_way = self._decode(waiting.decode)
+                self._under_way = _UnderWay(waiting, self._now, self._decode(waiting.decode))
                 break
             rest_s = self._line.rest(self._now)
             if rest_s is None or self._now + rest_s > now:
@@ -80,5 +99,4 @@ class VirtualQueue:
         outcome = attempt(self._recognizer, decode)
         took_s = self._cost() - begun
         self.busy_s += took_s
-        self._line.decoded(decode, took_s, self._now + took_s)
         return Came(self._now + took_s, decode, outcome.transcript)

@@ -62,7 +62,18 @@ def test_one_decode_at_a_time_and_finals_first() -> None:
     assert came(busy, 1.1) == []
     busy.submit(ask(2, source="b"), 1.1)
     busy.submit(ask(3, "final", "c"), 1.2)
-    assert came(busy, 9.0) == [(1.25, 1), (1.5, 3), (1.75, 2)]
+    assert came(busy, 9.0) == [(1.45, 3), (1.7, 1), (1.95, 2)]
+
+
+def test_a_partial_makes_way_for_a_final_once() -> None:
+    busy = queue(0.25, share=0.99)
+    busy.submit(ask(1), 1.0)
+    assert came(busy, 1.1) == []
+    busy.submit(ask(2, "final", "b"), 1.1)
+    assert came(busy, 1.5) == [(1.35, 2)]
+    busy.submit(ask(3, "final", "b"), 1.55)
+    assert came(busy, 9.0) == [(1.6, 1), (1.85, 3)]
+    assert busy.busy_s == pytest.approx(0.1 + 0.25 * 3)
 
 
 def test_partials_rest() -> None:
