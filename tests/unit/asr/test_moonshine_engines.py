@@ -305,5 +305,3 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert why_on_processor(GpuConfig(engine="onnxruntime")) == "no CUDA provider"
     monkeypatch.setattr("cosyd.engine.ort_cuda.missing_provider", lambda: None)
     assert why_on_processor(GpuConfig()) == ""
-    monkeypatch.setattr(moonshine_engines.importlib.util, "find_spec", lambda name: None)
-    assert "onnx" in why_on_processor(GpuConfig())
