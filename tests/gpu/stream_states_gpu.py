@@ -4,7 +4,8 @@
 
 MODEL: folders of streaming models; without one a zipformer2 of usual size with random weights is made. Needs
 a GPU, cuda-bindings and onnxruntime-gpu. Prints a line for each check and a table of times; the exit status
-is 0 when all checks pass, 1 when one fails, 2 without what is needed.
+is 0 when all checks pass, 1 when one fails, 2 without what is needed. Outputs of a network that makes much
+of the last bit, as random weights do, are not judged.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from cosyd.errors import GpuError
 CAPACITY = 64
 LARGEST_DIFFERENCE = 1e-3  # of the outputs, float32, no TF32
 LEAK_MIB = 16
+LAST_BIT = 1 + 1e-6
 failures: list[str] = []
 
 
@@ -89,8 +91,8 @@ def described(engine: Engine, folder: Path) -> EncoderSpec:
     return describe(Metadata(engine.name, engine.metadata), ports, open_folder(folder).filters)
 
 
-def check_streams(memory: CudaMemory, folder: Path) -> None:
-    """Changing batches, joining and leaving, beside the same on the processor."""
+def check_streams(memory: CudaMemory, folder: Path) -> bool:
+    """Changing batches, joining and leaving, beside the same on the processor; whether it could be judged."""
     file = open_folder(folder, ("fp32",)).encoder
     with open_ort_cuda(file, memory, name=str(file)) as cuda, open_ort_cpu(file, threads=8) as cpu:
         spec, rng = described(cpu, folder), np.random.default_rng(0)
@@ -112,12 +114,31 @@ def check_streams(memory: CudaMemory, folder: Path) -> None:
                     each.reset(slots[0])
                 steps[slots[0]] = 0
         grown = (memory.used()[0] - used) / (1 << 20)
-        check(f"{folder.name}: outputs are the processor's", off < LARGEST_DIFFERENCE, f"off by {off:.1e}")
-        check(f"{folder.name}: the best of each frame is, too", agreed == frames, f"{agreed} of {frames}")
+        steady = is_steady(cpu, spec)
+        if steady:
+            check(
+                f"{folder.name}: outputs are the processor's", off < LARGEST_DIFFERENCE, f"off by {off:.1e}"
+            )
+            check(f"{folder.name}: the best of each frame is, too", agreed == frames, f"{agreed} of {frames}")
+        else:
+            say(f"     {folder.name}: outputs not judged, they hang on the last bit; off by {off:.1e}")
         check(f"{folder.name}: memory is flat", grown < LEAK_MIB, f"{grown:.1f} MiB more after 20 steps")
         measure(memory, cuda, spec, ours)
         ours.close()
         theirs.close()
+        return steady
+
+
+def is_steady(cpu: Engine, spec: EncoderSpec) -> bool:
+    """Whether inputs that differ in the last bit give nearly the same outputs, on the processor alone."""
+    x = _features(np.random.default_rng(5), spec, 4)
+    plain, other = (SlotStates(cpu, spec, 4) for _ in range(2))
+    slots, off = list(range(4)), 0.0
+    for turn in range(10):
+        steps = np.full(4, turn)
+        pair = plain.step(slots, x, steps), other.step(slots, x * np.float32(LAST_BIT), steps)
+        off = max(off, float(np.abs(pair[0] - pair[1]).max()))
+    return off < LARGEST_DIFFERENCE
 
 
 def _features(rng: np.random.Generator, spec: EncoderSpec, n: int) -> np.ndarray:
@@ -190,8 +211,8 @@ def main() -> int:
 
                 folders = [save_ctc(Path(scratch, "zipformer2"))]
             for folder in folders:
-                check_streams(memory, folder)
-                check_text(folder, Path(scratch, "cache"))
+                if check_streams(memory, folder):
+                    check_text(folder, Path(scratch, "cache"))
     except (GpuError, CudaProviderMissing) as error:
         say(f"NOT RUN: {error}")
         return 2
