@@ -24,6 +24,10 @@ def run(args: Namespace) -> int:
         if args.what not in IN_PARTS:
             raise UsageError(f"--only belongs to bench {' and '.join(IN_PARTS)}")
         options["only"] = args.only
+    if args.hours:
+        if args.what != "streaming":
+            raise UsageError("--hours belongs to bench streaming")
+        options["hours"] = args.hours
     bench = importlib.import_module(f"cosyd.bench.{args.what}")
     result: dict[str, Any] = bench.run(args.quick, **options)
     if args.json:

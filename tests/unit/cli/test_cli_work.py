@@ -139,6 +139,12 @@ def test_a_quick_bench_is_not_kept(cosyd, ring_bench: Path) -> None:
     assert list(ring_bench.iterdir()) == []
 
 
+def test_hours_belong_to_streaming_models(cosyd, ring_bench: Path) -> None:
+    done = cosyd("bench", "ring", "--hours", "10")
+    assert (done.code, done.out) == (2, "")
+    assert "--hours belongs to bench streaming" in done.err
+
+
 def test_bench_of_a_gpu_that_is_not_there_is_5(cosyd) -> None:
     if why_unusable() is None:
         pytest.skip("there is a GPU")

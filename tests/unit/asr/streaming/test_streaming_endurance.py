@@ -1,0 +1,123 @@
+"""Ten hours of many streams, on a small model whose features are made ahead: nothing grows."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import streaming_models as small
+from numpy.typing import NDArray
+
+from cosyd.asr.decoders.transducer import DecoderCache
+from cosyd.asr.streaming.features import FbankStream, FeatureSpec
+from cosyd.asr.streaming.model import StreamingModel
+from cosyd.asr.streaming.recognizer import CachedStateRecognizer
+from cosyd.bench.streaming_endurance import Endurance, Level, level
+
+HOURS = 10.0
+KIB = 1 << 10
+SOUNDS = np.random.default_rng(0).normal(-7, 3, (250, small.BINS)).astype(np.float32)
+FRAMES = np.repeat(SOUNDS, 24, axis=0)  # four sounds a second, so that about as many tokens are said
+
+
+class PreparedStream:
+    """Frames as many as the samples make, without computing them."""
+
+    def __init__(self, spec: FeatureSpec) -> None:
+        self._spec = spec
+        self._samples = self._taken = 0
+
+    def accept(self, audio: NDArray[np.float32]) -> None:
+        self._samples += len(audio)
+
+    @property
+    def ready(self) -> int:
+        return self._samples // self._spec.shift - self._taken
+
+    def window(self, frames: int, advance: int) -> NDArray[np.float32]:
+        begin = self._taken % (len(FRAMES) - frames)
+        self._taken += advance
+        return FRAMES[begin : begin + frames]
+
+
+@dataclass(frozen=True)
+class Prepared(FeatureSpec):
+    def open(self) -> PreparedStream:
+        return PreparedStream(self)
+
+
+def load(folder: Path, paths: int) -> CachedStateRecognizer:
+    model = StreamingModel.load(folder)
+    model.spec = replace(model.spec, feature=Prepared())
+    return CachedStateRecognizer(model, name="small", paths=paths, capacity=8)
+
+
+@pytest.mark.parametrize(
+    ("save", "paths", "share"),
+    [
+        (lambda path: small.save_zipformer2_ctc(path, 256), 1, 0.95),
+        (lambda path: small.save_transducer(path, "zipformer2", chunk=256), 4, 0.05),
+    ],
+    ids=["CTC", "transducer"],
+)
+def test_ten_hours_of_streams_that_come_and_go_leave_nothing_behind(
+    save: Callable[[Path], Path], paths: int, share: float, tmp_path: Path
+) -> None:
+    """Nearly all of them greedy, except for streams with hotwords; the rest through the transducer's beam
+    search, where several hypotheses of each frame could be left behind."""
+    recognizer, hours = load(save(tmp_path / "model"), paths), HOURS * share
+    endurance = Endurance(recognizer, np.zeros(64_000, np.float32), ("你好", "世界声", "好"), piece_s=3.0)
+    early, _, late = endurance.levels(hours * 0.9, 3)
+    tracemalloc.start()
+    traced = []
+    for part in (0.05, 0.05):
+        endurance.levels(hours * part, 1)
+        traced.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    flat(early, late)
+    assert traced[1] - traced[0] < 64 * KIB
+    assert endurance.heard_s >= hours * 3_600
+    assert endurance.finals > 0.8 * endurance.heard_s / 6
+    endurance.close()
+    assert len(recognizer.streams) == 0
+    recognizer.close()
+
+
+def flat(early: Level, late: Level) -> None:
+    assert late.blocks - early.blocks < 500  # of some 200,000; texts of all streams are longer or shorter
+    assert late.rss_mib - early.rss_mib < 1.0
+    assert (late.files, late.threads) == (early.files, early.threads)
+    assert late.streams <= 8
+
+
+def test_features_forget_what_they_have_given() -> None:
+    """In the library, too."""
+    stream, minute = FbankStream(FeatureSpec()), np.zeros(60 * 16_000, np.float32)
+    levels = []
+    for _ in range(12):
+        stream.accept(minute)
+        while stream.ready >= 32:
+            stream.window(32, 32)
+        levels.append(level(0.0, streams=1))
+    assert levels[-1].rss_mib - levels[3].rss_mib < 1.0
+
+
+def test_the_cache_of_contexts_has_an_end() -> None:
+    class Networks:
+        context_size, vocabulary, unk = 2, 9, None
+
+        def run_decoder(self, contexts: NDArray[np.int64]) -> NDArray[np.float32]:
+            return contexts.astype(np.float32)
+
+        def run_joiner(self, encoder_out: NDArray[np.float32], decoder_out: NDArray[np.float32]) -> None:
+            raise AssertionError
+
+    cache = DecoderCache(Networks(), size=100)  # type: ignore[arg-type]
+    for begin in range(0, 1_000, 7):
+        contexts = np.arange(2 * begin, 2 * begin + 14).reshape(7, 2)
+        np.testing.assert_array_equal(cache.run(contexts), contexts)
+        assert len(cache) <= 100
