@@ -33,6 +33,19 @@ def test_what_is_said_twice_is_shown() -> None:
     assert after(("a b", DOUBT), ("a b c", DOUBT)) == ["", "a b"]
 
 
+def test_a_first_word_alone_needs_two_results() -> None:
+    assert after(("a", SURE_OF_IT), ("a", SURE_OF_IT)) == ["", "a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("a b b b", "a b"), ("a b c b c", "a b c b"), ("no, No way", "no,"), ("a b a", "a b a")],
+)
+def test_an_echo_waits(text: str, shown: str) -> None:
+    """Some say things twice, some decoders have lost the thread: the next result tells."""
+    assert after((text, SURE_OF_IT), (text, SURE_OF_IT)) == [shown, text]
+
+
 def test_a_change_needs_two_results() -> None:
     assert after(("a b", SURE_OF_IT), ("a x y", SURE_OF_IT), ("a x y", SURE_OF_IT)) == ["a b", "a b", "a x y"]
 
