@@ -31,8 +31,9 @@ import zmq.asyncio
 from cosyd.errors import ControlError, PublishError
 from cosyd.publish.control_client import ControlClient
 from cosyd.publish.curve import ClientKeys
-from cosyd.publish.messages import JOURNALLED_TYPES, AnyMessage, decode, from_object
+from cosyd.publish.messages import JOURNALLED_TYPES, AnyMessage, decode
 from cosyd.publish.ordering import Ordering, Replay
+from cosyd.publish.replay_page import Page, read_page
 
 HIGH_WATER = 2_000  # messages kept while the program is busy; what is lost beyond comes by replay
 REPLAY_TIMEOUT_S = 2.0  # for one page
@@ -41,11 +42,6 @@ PATIENCE_S = 60.0  # after which a replay that keeps failing is an error rather 
 MAX_MESSAGE_BYTES = 16_000_000
 
 log = logging.getLogger(__name__)
-
-_Page = tuple[
-    list[AnyMessage], int, bool
-]  # of a replay: events, since of the next page, whether there is one
-
 
 Socket = TypeVar("Socket", bound="zmq.Socket[Any]")
 
@@ -145,6 +141,11 @@ class _Session(ABC, Generic[Socket]):
         if self._control is not None:
             self._control.close()
 
+    def _steps(self) -> Iterator[Replay | None]:
+        """What it takes until there is something to hand on: the page of a replay, or (None) a message."""
+        while not self._ready:
+            yield self._ordering.replay
+
     def _connect(self, socket: zmq.Socket[Any]) -> None:
         socket.linger = 0
         socket.rcvhwm = HIGH_WATER
@@ -172,17 +173,17 @@ class _Session(ABC, Generic[Socket]):
             return
         self._ready.extend(self._ordering.live(message))
 
-    def _fetch(self, replay: Replay) -> _Page | ControlError:
+    def _fetch(self, replay: Replay) -> Page | ControlError:
         """Ask for one page. Changes nothing here, so that it may run in a thread."""
         if self._control is None or not self._follows:
-            return [], replay.since, False
+            return Page([], replay.since, more=False)
         params = {"since": replay.since, "until": replay.until, "topics": self._topics}
         try:
-            return _read_page(self._control.request("replay", params, timeout_s=REPLAY_TIMEOUT_S))
+            return read_page(self._control.request("replay", params, timeout_s=REPLAY_TIMEOUT_S))
         except ControlError as error:
             return error
 
-    def _accept(self, replay: Replay, fetched: _Page | ControlError) -> bool:
+    def _accept(self, replay: Replay, fetched: Page | ControlError) -> bool:
         """False: try again a little later. Raises ControlError when patience is over."""
         if isinstance(fetched, ControlError):
             self._be_patient(replay, fetched)
@@ -206,23 +207,6 @@ class _Session(ABC, Generic[Socket]):
 def _overlap(prefix: str, kind: str) -> bool:
     """Whether a subscription to ``prefix`` can get a message of the type ``kind``."""
     return prefix.startswith(kind) or kind.startswith(prefix)
-
-
-def _read_page(page: dict[str, object]) -> _Page:
-    """``events``, ``next`` and ``more`` of the reply to ``replay``, checked."""
-    events, next_since = page.get("events"), page.get("next")
-    if not isinstance(events, list) or not isinstance(next_since, int):
-        raise ControlError("the reply to replay has no events; is that address a cosyd's?")
-    return list(_known(events)), next_since, page.get("more") is True
-
-
-def _known(events: list[object]) -> Iterator[AnyMessage]:
-    """Without those of a type that this version does not know."""
-    for event in events:
-        try:
-            yield from_object(event)
-        except PublishError as error:
-            log.debug("ignored a replayed event: %s", error)
 
 
 class Client(_Session["zmq.Socket[bytes]"]):
@@ -249,8 +233,7 @@ class Client(_Session["zmq.Socket[bytes]"]):
     def receive(self, timeout_s: float | None = None) -> AnyMessage | None:
         """The next message; None when none came for ``timeout_s``."""
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        while not self._ready:
-            replay = self._ordering.replay
+        for replay in self._steps():
             if replay is None:
                 if self._poll(deadline):
                     self._take(self._opened().recv_multipart())
@@ -272,7 +255,7 @@ class AsyncClient(_Session[zmq.asyncio.Socket]):
     """``Client`` for asyncio; replays are asked for in a thread of the loop's executor."""
 
     _receiving: asyncio.Task[None] | None = None  # goes on when a time limit strikes: nothing is lost
-    _fetching: asyncio.Future[_Page | ControlError] | None = None
+    _fetching: asyncio.Future[Page | ControlError] | None = None
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -308,14 +291,13 @@ class AsyncClient(_Session[zmq.asyncio.Socket]):
 
     async def _fill(self) -> None:
         """Until there is something to hand on."""
-        while not self._ready:
-            replay = self._ordering.replay
+        for replay in self._steps():
             if replay is None:
                 self._take(await self._opened().recv_multipart())
             elif not self._accept(replay, await self._fetch_in_thread(replay)):
                 await asyncio.sleep(RETRY_S)
 
-    async def _fetch_in_thread(self, replay: Replay) -> _Page | ControlError:
+    async def _fetch_in_thread(self, replay: Replay) -> Page | ControlError:
         self._fetching = asyncio.ensure_future(asyncio.to_thread(self._fetch, replay))
         fetched = await asyncio.shield(self._fetching)
         self._fetching = None
