@@ -88,13 +88,20 @@ class HostMemory:
         return Buffer(block.ctypes.data + skip, nbytes, block)
 
     def write(self, buffer: Buffer, values: Array, stream: int = 0) -> None:
-        view_of(buffer, values.shape, values.dtype)[...] = values
+        data = np.ascontiguousarray(values)
+        _check_room(buffer, data.nbytes)
+        ctypes.memmove(buffer.address, data.ctypes.data, data.nbytes)
 
     def read(self, buffer: Buffer, shape: tuple[int, ...], dtype: DTypeLike, stream: int = 0) -> Array:
-        return view_of(buffer, shape, dtype).copy()
+        values = np.empty(shape, dtype)
+        _check_room(buffer, values.nbytes)
+        ctypes.memmove(values.ctypes.data, buffer.address, values.nbytes)
+        return values
 
     def copy(self, target: Buffer, source: Buffer, nbytes: int, stream: int = 0) -> None:
-        view_of(target, (nbytes,), np.uint8)[...] = view_of(source, (nbytes,), np.uint8)
+        for buffer in (target, source):
+            _check_room(buffer, nbytes)
+        ctypes.memmove(target.address, source.address, nbytes)
 
     def synchronize(self, stream: int = 0) -> None:
         """Everything here is done when the call returns."""
@@ -103,6 +110,11 @@ class HostMemory:
         from cosyd.engine.rows import HostRowTable
 
         return HostRowTable(lanes, n)
+
+
+def _check_room(buffer: Buffer, nbytes: int) -> None:
+    if nbytes > buffer.nbytes:
+        raise ValueError(f"{nbytes} bytes of a buffer of {buffer.nbytes}")
 
 
 def buffer_of(values: Array) -> Buffer:
@@ -116,8 +128,7 @@ def view_of(buffer: Buffer, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """A host buffer as an array, without a copy; alive as long as the buffer's owner."""
     kind = np.dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-    if size > buffer.nbytes:
-        raise ValueError(f"{size} bytes of a buffer of {buffer.nbytes}")
+    _check_room(buffer, size)
     raw = (ctypes.c_uint8 * size).from_address(buffer.address)
     raw._owner = buffer.owner  # type: ignore[attr-defined]
     view: Array = np.ctypeslib.as_array(raw).view(kind).reshape(shape)

@@ -30,9 +30,9 @@ class StreamEngines:
         """Raises ModelMissing, ModelDamaged, or GpuError where a GPU is demanded and cannot be used."""
         machine = self._machine
         if machine.memory is None and not self._gpu.require_gpu:  # no need to take the network apart
-            return open_ort_cpu(
-                file, threads=self._threads, arena=True, name=str(file), reason=machine.no_gpu
-            )  # shapes differ in the number of streams alone, of which there are few
+            # With an arena: shapes differ in the number of streams alone, of which there are few.
+            why = machine.no_gpu
+            return open_ort_cpu(file, threads=self._threads, arena=True, name=str(file), reason=why)
         network = replace(for_streams(file, self._most, name=str(file)), threads=self._threads)
         engine, _ = choose_engine(network, self._gpu, self._cache, machine=machine)
         return engine
