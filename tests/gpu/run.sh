@@ -49,6 +49,7 @@ $python -m pytest -q -rs -p no:cacheprovider tests/gpu/test_handover_gpu.py
 if [ -d "$models/moonshine-tiny-en" ]; then
     echo "== Moonshine on the GPU, beside the CPU (needs onnxruntime-gpu)"
     $python -m pytest -q -rs -s -p no:cacheprovider tests/gpu/test_moonshine_gpu.py
+    $python -m pytest -q -rs -s -p no:cacheprovider tests/gpu/test_moonshine_fault_gpu.py
     echo "== the whole daemon, beside the CPU"
     $python tests/gpu/daemon_gpu.py "$models"/demo-speech/*.wav
 else

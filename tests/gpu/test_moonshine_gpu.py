@@ -1,4 +1,4 @@
-"""Moonshine on a GPU says what it says on the processor; how long a final takes on either; faults.
+"""Moonshine on a GPU says what it says on the processor; how long a final takes on either.
 
     COSYD_MODELS_DIR=… PYTHONPATH=. python3 -m pytest -s tests/gpu/test_moonshine_gpu.py
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import subprocess
 import sys
 import time
 import wave
@@ -30,7 +29,6 @@ from cosyd.engine.ort_cuda import missing_provider
 from cosyd.errors import GpuError
 from cosyd.frontend.resample import Resampler
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 RATE = 16_000
 PIECE_S = 7.0
 MOST_DIFFERENT = 0.03  # of words; activations are not rounded to 8 bits on the GPU
@@ -168,22 +166,6 @@ def test_how_long_a_final_takes(
     if target:
         report = {"gpu": memory.name, "backend": on_gpu.backend.name, "threads": 1, "rows": rows}
         Path(target).write_text(json.dumps(report, indent=1))
-
-
-def test_a_cuda_error_loses_no_utterance(memory: CudaMemory, folder: Path, tmp_path: Path) -> None:
-    """In a process of its own: the error takes the whole context."""
-    script = REPOSITORY / "tests" / "gpu" / "dead_moonshine.py"
-    path = f"{REPOSITORY}:{os.environ.get('PYTHONPATH', '')}"
-    done = subprocess.run(
-        [sys.executable, str(script), str(folder), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env={**os.environ, "PYTHONPATH": path},
-        check=False,
-    )
-    say(done.stdout)
-    assert done.returncode == 0, done.stderr[-3_000:]
 
 
 def say(line: str) -> None:
