@@ -1,4 +1,4 @@
-"""Moonshine's networks over bound memory: on a GPU, where audio, hidden states and caches stay.
+"""Moonshine's networks over bound memory: on a GPU, where audio and caches stay.
 
 To the device go audio, tokens and the numbers of rows; back come logits, and at the end of a final where the
 layers looked. The cache of a decode is a pair of buffers for each tensor, which change places after each
@@ -35,7 +35,6 @@ from cosyd.types import Backend
 
 Array = NDArray[Any]
 
-MASKS = ("attention_mask", "encoder_attention_mask")
 GROWTH = 1.5  # a buffer that is too small is replaced by one with room for this much more
 
 
@@ -79,9 +78,6 @@ class _Room:
         self.execution.resize(**{axis: sizes[axis] for axis in self.axes if axis in sizes})
         self.execution.enqueue(self._stream)
 
-    def has(self, name: str) -> bool:
-        return name in self._specs
-
 
 @dataclass
 class DeviceCache:
@@ -113,7 +109,6 @@ class DeviceNetworks:
         )
         for name in cache_names("decoder"):
             self.following.execution.pair(past(name), present(name))
-        self._ones: Buffer | None = None
 
     @property
     def backend(self) -> Backend:
@@ -129,8 +124,7 @@ class DeviceNetworks:
 
     def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> DeviceDecoder:
         sizes = {"samples": audio.size, "frames": frames_of(audio.size)}
-        self._mask(self.encoder, sizes["samples"])
-        self.encoder.take(["last_hidden_state"], sizes)
+        self.encoder.take([present(name) for name in cache_names("encoder")], sizes)
         self.encoder.run({"input_values": audio[None]}, sizes)
         return DeviceDecoder(self, sizes, context)
 
@@ -139,7 +133,6 @@ class DeviceNetworks:
 
     def close(self) -> None:
         self._stack.close()
-        self._ones = None
 
     # --- for decoders ----------------------------------------------------------------------------------
 
@@ -147,15 +140,12 @@ class DeviceNetworks:
         """BOS and tokens over what was heard; the caches are then where the following network reads."""
         room, after = self.first, self.following
         sizes = {**sizes, "tokens": len(tokens)}
-        self._mask(room, sizes["samples"])
-        room.share("encoder_hidden_states", self.encoder.execution.buffer("last_hidden_state"))
-        room.take(["logits", *map(present, cache_names("encoder")), *map(attention, range(LAYERS))], sizes)
+        self._hear(room)
+        room.take(["logits", *map(attention, range(LAYERS))], sizes)
         grown = {**sizes, "rows": 1, "beam": 1, "past": len(tokens), "grown": len(tokens) + 1}
         after.take([past(name) for name in cache_names("decoder")], grown)
         for name in cache_names("decoder"):
             room.share(present(name), after.execution.buffer(past(name)))
-        for name in cache_names("encoder"):
-            after.share(past(name), room.execution.buffer(present(name)))
         room.run({"input_ids": np.array([tokens])}, sizes)
         return sizes
 
@@ -163,9 +153,7 @@ class DeviceNetworks:
         """Logits [rows, vocabulary]."""
         room, rows = self.following, len(tokens)
         sizes = {**sizes, "rows": rows, "beam": cache.rows, "past": cache.past, "grown": cache.past + 1}
-        self._mask(room, sizes["samples"])
-        if room.has("encoder_hidden_states"):
-            room.share("encoder_hidden_states", self.encoder.execution.buffer("last_hidden_state"))
+        self._hear(room)
         room.take(["logits", *(present(name) for name in cache_names("decoder"))], sizes)
         room.run({"input_ids": np.array(tokens)[:, None], ROW_INPUT: np.array(cache.picked)}, sizes)
         logits: Array = room.read("logits", sizes)[:, -1]
@@ -181,15 +169,10 @@ class DeviceNetworks:
         layers = [self.first.read(attention(i), sizes)[0] for i in range(LAYERS)]
         return np.concatenate(layers)
 
-    def _mask(self, room: _Room, samples: int) -> None:
-        """All audio is heard: one buffer of ones for all networks."""
-        if self._ones is None or self._ones.nbytes < 8 * samples:
-            count = int(samples * GROWTH)
-            self._ones = self._memory.allocate(8 * count)
-            self._memory.write(self._ones, np.ones(count, np.int64), self._stream)
-        for name in MASKS:
-            if room.has(name):
-                room.share(name, self._ones)
+    def _hear(self, room: _Room) -> None:
+        """The decoder's layers look at what the encoder wrote, where it lies."""
+        for name in cache_names("encoder"):
+            room.share(past(name), self.encoder.execution.buffer(present(name)))
 
 
 class DeviceDecoder:

@@ -20,10 +20,13 @@ a difference in the last bit moves a value that is rounded to 8 bits, and that a
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosyd.engine.moonshine import (
     DECODER,
@@ -74,20 +77,21 @@ def lean_files(folder: Path) -> dict[str, Path | bytes]:
 
 def encoder(folder: Path) -> bytes:
     """Raises ModelMissing, ModelDamaged."""
-    return _Encoder(Published(folder / ENCODER, ENCODER), Published(folder / DECODER, DECODER)).file()
+    return EncoderLayers(Published(folder / ENCODER, ENCODER), Published(folder / DECODER, DECODER)).file()
 
 
 def decoder(folder: Path) -> bytes:
     """Raises ModelMissing, ModelDamaged."""
-    return _Decoder(Published(folder / DECODER, DECODER)).file()
+    return DecoderLayers(Published(folder / DECODER, DECODER)).file()
 
 
 class _Layers:
     """What both networks are made of. ``_state`` is what flows around the layers, ``_normed`` into them."""
 
-    def __init__(self, published: Published, positions: int) -> None:
+    def __init__(self, published: Published, positions: int, graph: GraphWriter | None = None) -> None:
+        """``graph``: what writes the operators; None: as they are here."""
         self._published = published
-        self._graph = GraphWriter()
+        self._graph = graph or GraphWriter()
         angles = np.arange(positions)[:, None] * ROTARY_BASE ** (-np.arange(0, ROTARY, 2) / ROTARY)
         self._cos = self._graph.constant(np.cos(angles), np.float32)
         self._sin = self._graph.constant(np.sin(angles), np.float32)
@@ -130,9 +134,9 @@ class _Layers:
         return self._published.linear(output).write(self._graph, source)
 
 
-class _Encoder(_Layers):
-    def __init__(self, published: Published, decoder: Published) -> None:
-        super().__init__(published, FRAMES_LIMIT)
+class EncoderLayers(_Layers):
+    def __init__(self, published: Published, decoder: Published, graph: GraphWriter | None = None) -> None:
+        super().__init__(published, FRAMES_LIMIT, graph)
         self._norm_first(self._convolved(), "layers.0.input_layernorm.weight")
         start = self._graph.ints(0)
         for index in range(LAYERS):
@@ -206,7 +210,9 @@ class _Encoder(_Layers):
         graph.add_many("Split", [graph.add("Transpose", by_head, perm=[0, 2, 1, 3]), sizes], outputs, axis=1)
 
 
-class _Decoder(_Layers):
+class DecoderLayers(_Layers):
+    _one_way = 1  # no token looks at a later one
+
     def __init__(self, published: Published) -> None:
         super().__init__(published, TOKENS_LIMIT)
         graph = self._graph
@@ -230,9 +236,13 @@ class _Decoder(_Layers):
     def _norm(self, index: int, kind: str) -> str:
         return f"model.decoder.layers.{index}.{kind}.weight_merged_0"
 
-    def _embedded(self) -> str:
+    def _embedding(self) -> list[NDArray[Any]]:
+        """Table, scale and zero point."""
         names = [f"model.decoder.embed_tokens.weight_merged_0_{part}" for part in _QUANTISED]
-        table, scale, zero = (self._graph.constant(self._published.constant(name)) for name in names)
+        return [self._published.constant(name) for name in names]
+
+    def _embedded(self) -> str:
+        table, scale, zero = map(self._graph.constant, self._embedding())
         return self._graph.add("DequantizeLinear", self._graph.add("Gather", table, self._ids), scale, zero)
 
     def _layer(self, index: int) -> None:
@@ -253,10 +263,14 @@ class _Decoder(_Layers):
         """Attention to the tokens so far."""
         names = [f"{index}.decoder.{kind}" for kind in ("key", "value")]
         grown = [self._graph.output(present(name), ("rows", HEADS, "grown", HEAD_SIZE)) for name in names]
-        inputs = [*self._queries_keys_values(layer, self._start), "", "", "", *map(past, names)]
+        inputs = [*self._queries_keys_values(layer, self._start), "", "", "", *self._cached(names)]
         return self._graph.add_many(
-            ATTENTION, inputs, ["", *grown], num_heads=HEADS, unidirectional=1, scale=SCALE
+            ATTENTION, inputs, ["", *grown], num_heads=HEADS, unidirectional=self._one_way, scale=SCALE
         )[0]
+
+    def _cached(self, names: Sequence[str]) -> list[str]:
+        """Keys and values of the tokens before."""
+        return [past(name) for name in names]
 
     def _heard(self, index: int, layer: str) -> str:
         """Attention to the audio, which is the same for all rows: their tokens are queries of one row."""

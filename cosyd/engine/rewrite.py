@@ -12,12 +12,11 @@ Weights are kept beside the graph meanwhile (``Weights``), so that each round ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from cosyd.engine.contrib import replace_contrib
 from cosyd.engine.graphs import Weights, drop_unused, fold_shapes, graphs_of, parse
@@ -25,18 +24,8 @@ from cosyd.errors import ModelDamaged, ModelMissing
 from cosyd.models.onnx import plain_onnx
 
 Array = NDArray[Any]
-Shape = Sequence[int | str]
 
 ROUNDS = 16  # a branch inside a branch takes a round each; Silero's takes three
-
-
-@dataclass(frozen=True)
-class Tap:
-    """A tensor inside a network made an output. ``tensor``: what its name in the file ends with."""
-
-    name: str
-    tensor: str
-    shape: Shape
 
 
 def plain_network(
@@ -45,17 +34,10 @@ def plain_network(
     inputs: Mapping[str, Array] | None = None,
     axes: Mapping[str, int] | None = None,
     outputs: Sequence[str] | None = None,
-    shapes: Mapping[str, Shape] | None = None,
-    taps: Sequence[Tap] = (),
-    picked: Mapping[str, tuple[str, Sequence[str]]] | None = None,
     name: str | None = None,
 ) -> bytes:
     """The network in standard ONNX, with these inputs made constants, these free axes given lengths, these
     outputs alone, and no branch that is decided by that. Raises ModelMissing, ModelDamaged.
-
-    ``shapes``: of inputs and outputs whose axes the file names wrongly; TensorRT takes axes of one name to be
-    equal. ``taps``: further outputs. ``picked``: a new input of row numbers, the axis that it brings, and the
-    inputs of which these rows are taken.
     """
     label = name or (model.name if isinstance(model, Path) else "network")
     if isinstance(model, Path) and not model.is_file():
@@ -64,14 +46,9 @@ def plain_network(
     for wanted, value in (inputs or {}).items():
         fix_input(graph, wanted, value, label)
     fix_axes(graph, axes or {})
-    name_axes(graph, shapes or {})
     graph = _simplify(graph, label)
-    for tap in taps:
-        add_output(graph, tap, label)
     if outputs is not None:
         keep_outputs(graph, outputs, label)
-    for wanted, (axis, names) in (picked or {}).items():
-        pick_rows(graph, wanted, axis, names)
     weights = Weights.of(graph)
     replace_contrib(graph, weights)
     for _ in range(ROUNDS):
@@ -99,38 +76,6 @@ def fix_axes(model: ModelProto, axes: Mapping[str, int]) -> None:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param in axes:
                 dim.dim_value = axes[dim.dim_param]
-
-
-def name_axes(model: ModelProto, shapes: Mapping[str, Shape]) -> None:
-    """These inputs and outputs get these axes."""
-    for value in (*model.graph.input, *model.graph.output):
-        if value.name in shapes:
-            kind = value.type.tensor_type.elem_type
-            value.CopyFrom(helper.make_tensor_value_info(value.name, kind, list(shapes[value.name])))
-
-
-def add_output(model: ModelProto, tap: Tap, label: str = "network") -> None:
-    """One more output, float32. Raises ModelDamaged unless there is exactly one such tensor."""
-    graph = model.graph
-    found = [name for node in graph.node for name in node.output if name.endswith(tap.tensor)]
-    if len(found) != 1:
-        raise ModelDamaged(f"{label}: {len(found)} tensors called {tap.tensor}, not one")
-    graph.node.append(helper.make_node("Identity", found, [tap.name]))
-    graph.output.append(helper.make_tensor_value_info(tap.name, TensorProto.FLOAT, list(tap.shape)))
-
-
-def pick_rows(model: ModelProto, rows: str, axis: str, names: Sequence[str]) -> None:
-    """Of these inputs the network takes the rows that the new input ``rows`` (int64 [``axis``]) lists."""
-    graph = model.graph
-    renamed = {name: f"{name}/rows" for name in names if name in {value.name for value in graph.input}}
-    for node in (node for each in graphs_of(graph) for node in each.node):
-        for index, name in enumerate(node.input):
-            node.input[index] = renamed.get(name, name)
-    gathered = [helper.make_node("Gather", [old, rows], [new], axis=0) for old, new in renamed.items()]
-    nodes = [NodeProto.FromString(node.SerializeToString()) for node in graph.node]
-    del graph.node[:]
-    graph.node.extend([*gathered, *nodes])
-    graph.input.append(helper.make_tensor_value_info(rows, TensorProto.INT64, [axis]))
 
 
 def keep_outputs(model: ModelProto, names: Sequence[str], label: str = "network") -> None:

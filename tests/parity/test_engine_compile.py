@@ -8,7 +8,7 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
-from cosyd.engine import moonshine
+from cosyd.engine import moonshine, moonshine_plain
 from cosyd.engine.compile import BuildFailed, BuildRequest, compile_plan
 from cosyd.engine.library import RTX, TensorRtMissing, load_library
 from cosyd.engine.precision import to_half
@@ -21,7 +21,17 @@ from cosyd.models.onnx import plain_onnx
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TARGET = (8, 9)
-PREPARE = ("compile", "contrib", "graphs", "library", "moonshine", "profiles", "rewrite")
+PREPARE = (
+    "compile",
+    "library",
+    "moonshine",
+    "moonshine_lean",
+    "moonshine_plain",
+    "plain_writer",
+    "profiles",
+    "quantised",
+    "writer",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,24 +76,16 @@ def test_the_example_of_a_streaming_encoder_compiles() -> None:
     assert build("streaming-ctc-tiny", plain_network(path), Profile.of({"batch": (1, 8, 64)}))
 
 
-MOONSHINE = {
-    "encoder": (moonshine.encoder, moonshine.ENCODER, moonshine.ENCODER_PROFILE),
-    "first": (moonshine.first, moonshine.DECODER, moonshine.FIRST_PROFILE),
-    "following": (moonshine.following, moonshine.DECODER, moonshine.FOLLOWING_PROFILE),
-}
-
-
-@pytest.mark.parametrize("name", MOONSHINE)
+@pytest.mark.parametrize("name", moonshine.PROFILES)
 def test_moonshine_compiles(models_dir: Path, request: pytest.FixtureRequest, name: str) -> None:
     """All layers, for TensorRT-RTX: done again where the published file, the library or what prepares the
     network has changed since it last compiled here, which pytest's cache remembers."""
-    make, file, profile = MOONSHINE[name]
     folder = models_dir / "moonshine-tiny-en"
-    key, mark = f"cosyd/compiled/moonshine-{name}", fingerprint(folder / file)
+    key, mark = f"cosyd/compiled/moonshine-{name}", fingerprint(folder / moonshine.DECODER)
     cache = getattr(request.config, "cache", None)
     if cache is not None and cache.get(key, "") == mark:
         return
-    assert build(f"moonshine-{name}", make(folder), profile)
+    assert build(f"moonshine-{name}", getattr(moonshine_plain, name)(folder), moonshine.PROFILES[name])
     if cache is not None:
         cache.set(key, mark)
 

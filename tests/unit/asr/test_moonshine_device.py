@@ -103,7 +103,7 @@ def test_the_networks_have_the_tensors_that_are_bound(parts: Parts) -> None:
     with on_ort(parts.first) as first, on_ort(parts.following) as following:
         made = {spec.name: spec.shape for spec in first.outputs}
         taken = {spec.name: spec.shape for spec in following.inputs}
-        assert made["present.0.encoder.key"] == taken["past_key_values.0.encoder.key"] == (1, 8, "frames", 36)
+        assert taken["past_key_values.0.encoder.key"] == (1, 8, "frames", 36)
         assert taken["past_key_values.5.decoder.value"] == ("beam", 8, "past", 36)
         assert made["attention.5"] == (1, 8, "tokens", "frames")
         assert {spec.name for spec in following.outputs} == {
@@ -118,9 +118,8 @@ def test_frames_are_counted_as_the_encoder_makes_them(parts: Parts, samples: int
         assert {80_000: 207, 123_457: 320, 480_000: 1_248}[samples] == frames_of(samples)
         return
     with on_ort(parts.encoder) as encoder:
-        feeds = {"input_values": np.zeros((1, samples), np.float32)}
-        hidden = encoder.run({**feeds, "attention_mask": np.ones((1, samples), np.int64)})
-    assert hidden["last_hidden_state"].shape[1] == frames_of(samples)
+        heard = encoder.run({"input_values": np.zeros((1, samples), np.float32)})
+    assert heard["present.0.encoder.key"].shape[2] == frames_of(samples)
 
 
 @pytest.mark.parametrize("quick", [True, False], ids=["greedy", "beam"])

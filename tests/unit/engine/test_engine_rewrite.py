@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from cosyd.engine.contrib import replace_contrib
 from cosyd.engine.graphs import Weights, fold_shapes, graphs_of, parse
 from cosyd.engine.ort import open_ort_cpu
-from cosyd.engine.rewrite import Tap, plain_network
+from cosyd.engine.rewrite import plain_network
 from cosyd.engine.shipped import SILERO_RATE, silero
 from cosyd.errors import ModelDamaged, ModelMissing
 
@@ -52,38 +52,6 @@ def test_a_missing_file_and_a_wrong_input_are_told(tmp_path: Path, models_dir: P
         plain_network(path, inputs={"sr": SILERO_RATE})
     with pytest.raises(ModelDamaged, match="no output y"):
         plain_network(path, outputs=["y"])
-
-
-def test_rows_are_picked_and_what_is_inside_is_told() -> None:
-    """A beam's cache and a layer's attention, on a small network: y = sigmoid(x)[rows] w."""
-    make, weights = helper.make_node, {"w": np.full((4, 2), 0.5, np.float32)}
-    nodes = [make("Sigmoid", ["x"], ["deep/inside"]), make("MatMul", ["deep/inside", "w"], ["y"])]
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "test",
-        [value("x", TensorProto.FLOAT, ["n", 4])],
-        [value("y", TensorProto.FLOAT, ["n", 2])],
-        [numpy_helper.from_array(v, k) for k, v in weights.items()],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    data = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
-    made = plain_network(
-        data,
-        shapes={"x": ("held", 4), "y": ("rows", 2)},
-        taps=[Tap("seen", "/inside", ("rows", 4))],
-        outputs=["y", "seen"],
-        picked={"which": ("rows", ["x"])},
-    )
-    x = np.arange(12, dtype=np.float32).reshape(3, 4) / 10
-    with open_ort_cpu(made) as engine:
-        assert [spec.shape for spec in engine.inputs] == [("held", 4), ("rows",)]
-        got = engine.run({"x": x, "which": np.array([2, 2, 0, 1])})
-    expected = 1 / (1 + np.exp(-x[[2, 2, 0, 1]]))
-    np.testing.assert_allclose(got["seen"], expected, rtol=1e-5)
-    np.testing.assert_allclose(got["y"], expected @ weights["w"], rtol=1e-5)
-    with pytest.raises(ModelDamaged, match="0 tensors called /outside"):
-        plain_network(data, taps=[Tap("seen", "/outside", ("n", 4))])
 
 
 # --- operators of ONNX Runtime -----------------------------------------------------------------------------
