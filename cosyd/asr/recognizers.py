@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cosyd.asr.calibrated import told
 from cosyd.asr.recognizer import SegmentRecognizer
-from cosyd.config.languages import AUTO, named
+from cosyd.config.languages import codes_of, named
 from cosyd.config.schema import AsrConfig
 from cosyd.errors import ConfigError
 
@@ -70,8 +70,9 @@ ON_ENGINES = ("moonshine-tiny-en",)  # also on a GPU, as the folders of streamin
 
 
 def hears(model: str, language: str) -> bool:
-    """Whether a model, by its name, may know a language. Of a folder of one's own its loading tells."""
-    return model not in _ENGLISH_ONLY or language in (AUTO, "en")
+    """Whether a model, by its name, may know what ``asr.language`` says. Of a folder of one's own its loading
+    tells."""
+    return model not in _ENGLISH_ONLY or set(codes_of(language)) <= {"en"}
 
 
 def prepare(model: str, folder: Path) -> None:

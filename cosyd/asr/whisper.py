@@ -61,6 +61,7 @@ BEFORE_LIMIT = POSITIONS // 2 - 1  # tokens before the transcript; as many are l
 PATIENCE_S = 60.0  # before what it is doing counts as hung ...
 SLOWEST = 200  # ... or so many times what the least result took: 30 s gone astray, on a machine that is busy
 APART = 5  # tokens of which no run may come twice when a loop is read again
+_LEAST_SUM = 1e-9  # of probabilities: none of the languages asked for is thought of at all
 OTHERS = 4  # readings told beside the best
 
 
@@ -134,11 +135,11 @@ class Whisper:
         language: str = languages.AUTO,
         beam: int = 1,
     ) -> None:
-        """``language``: a code, or ``auto``. Raises ConfigError for one that the model does not hear."""
+        """``language``: as ``asr.language``. Raises ConfigError for one that the model does not hear."""
         self._name = name
         self._network = network
         self._vocabulary = vocabulary
-        self._language = self._checked(language)
+        self._languages = self._checked(language)
         self._beam = beam
         self.patience_s = PATIENCE_S  # see ``recognizer.Patient``
 
@@ -155,14 +156,15 @@ class Whisper:
             network.close()
             raise
 
-    def _checked(self, language: str) -> str:
-        if language == languages.AUTO:
-            return language if self._network.multilingual else "en"
-        known = self._vocabulary.languages if self._network.multilingual else {"en": 0}
-        if language not in known:
-            hears = "English only" if known.keys() == {"en"} else f"{len(known)} languages, this one not"
-            raise ConfigError([f"asr.language: {language!r}, but {self._name} hears {hears}"])
-        return language
+    def _checked(self, language: str) -> tuple[str, ...]:
+        """The languages to choose from."""
+        known = tuple(self._vocabulary.languages) if self._network.multilingual else ("en",)
+        wanted = languages.codes_of(language)
+        for code in wanted:
+            if code not in known:
+                hears = "English only" if known == ("en",) else f"{len(known)} languages, this one not"
+                raise ConfigError([f"asr.language: {code!r}, but {self._name} hears {hears}"])
+        return wanted or known
 
     @property
     def name(self) -> str:
@@ -232,11 +234,16 @@ class Whisper:
         frames = frames_in(audio.size)
         window = LONGEST if whole else min(LONGEST, (frames + SILENCE_FRAMES) // 2 * 2)
         encoded = self._network.encode(log_mel(audio, self._network.mels, window))
-        language, sure = self._language, None
-        if language == languages.AUTO:
-            name, sure = self._network.languages(encoded)[0]
-            language = name.strip("<|>")
-        return _Heard(encoded, frames, window == LONGEST, language, sure)
+        return _Heard(encoded, frames, window == LONGEST, *self._spoken(encoded))
+
+    def _spoken(self, encoded: Any) -> tuple[str, float | None]:
+        """The likeliest of the languages, and how likely it is among these; None: there is but one."""
+        if len(self._languages) == 1:
+            return self._languages[0], None
+        probs = {name.strip("<|>"): prob for name, prob in self._network.languages(encoded)}
+        among = {code: probs.get(code, 0.0) for code in self._languages}
+        best = max(among, key=among.__getitem__)
+        return best, min(1.0, among[best] / max(sum(among.values()), _LEAST_SUM))
 
     def _start(self, language: str) -> list[int]:
         """What comes before every transcript."""

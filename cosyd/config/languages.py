@@ -28,14 +28,23 @@ LANGUAGES: dict[str, str] = {
 _ALSO = {"mandarin": "zh", "cn": "zh", "jp": "ja", "kr": "ko", "cz": "cs", "dk": "da", "gr": "el", "gb": "en"}
 
 
-def named(code: str) -> str:
+def codes_of(language: str) -> tuple[str, ...]:
+    """The codes in a value of ``asr.language``: ``en, zh`` -> ``("en", "zh")``; of ``auto`` none."""
+    return () if language == AUTO else tuple(code.strip() for code in language.split(","))
+
+
+def named(language: str) -> str:
     """``zh`` -> ``Chinese (zh)``."""
-    return f"{LANGUAGES[code]} ({code})"
+    return " and ".join(f"{LANGUAGES[code]} ({code})" for code in codes_of(language))
 
 
-def fault(code: str) -> str | None:
+def fault(language: str) -> str | None:
     """What is wrong with a value of ``asr.language``; None if nothing is."""
-    if code == AUTO or code in LANGUAGES:
+    return next(filter(None, map(_fault, codes_of(language))), None)
+
+
+def _fault(code: str) -> str | None:
+    if code in LANGUAGES:
         return None
     near = _nearest(code.strip().lower())
     hint = f"did you mean {near!r} ({LANGUAGES[near]})?" if near else "write a code such as en or zh, or auto"

@@ -235,7 +235,9 @@ class AsrConfig(Section):
         None, "File with more of them, one a line; it is read again when it changes."
     )
     language: str = restart(
-        "auto", "What is spoken, as a code such as en or zh; auto: a model of many languages finds out."
+        "auto",
+        "What is spoken, as a code such as en or zh; several (en,zh): one of these; auto: any. A model of "
+        "many languages finds out which.",
     )
 
 

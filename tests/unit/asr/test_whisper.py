@@ -129,6 +129,14 @@ def test_auto_takes_the_likeliest_language_and_tells_how_sure_it_is() -> None:
     assert (transcript.language, transcript.language_conf) == ("zh", 0.7)
 
 
+def test_of_several_languages_the_likeliest_is_taken_and_others_do_not_count() -> None:
+    network = Network(" the cat", spoken=[("<|th|>", 0.5), ("<|zh|>", 0.3), ("<|en|>", 0.1)])
+    transcript = heard(network, language="en,zh")
+    assert (transcript.language, transcript.language_conf) == ("zh", pytest.approx(0.75))
+    network = Network(" the cat", spoken=[("<|th|>", 1.0)])
+    assert heard(network, language="en,zh").language_conf == 0
+
+
 def test_a_model_of_english_is_not_asked_for_languages() -> None:
     network = Network(" the cat", multilingual=False)
     transcript = heard(network)

@@ -31,6 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[AsrConfig]:
         (["--language", "zh"], "whisper-base", "zh"),
         (["--language", "no"], "whisper-base", "no"),
         (["--language", "en"], "moonshine-tiny-en", "en"),
+        (["--language", "en,zh"], "whisper-base", "en,zh"),
         (["--language", "auto"], "moonshine-tiny-en", "auto"),
         (["--language", "zh", "--model", "whisper-tiny-en"], "whisper-tiny-en", "zh"),  # refused by the model
         (["--language", "de", "--set", "asr.model=/my/whisper"], "/my/whisper", "de"),

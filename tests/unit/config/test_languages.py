@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cosyd.config.languages import LANGUAGES, fault, named
+from cosyd.config.languages import LANGUAGES, codes_of, fault, named
 from cosyd.config.load import Locations, load
 from cosyd.errors import ConfigError
 
@@ -14,7 +14,11 @@ def test_the_table() -> None:
     assert LANGUAGES["zh"] == "Chinese"
     assert LANGUAGES["ht"] == "Haitian Creole"
     assert named("haw") == "Hawaiian (haw)"
-    assert all(fault(code) is None for code in [*LANGUAGES, "auto"])
+    assert all(fault(code) is None for code in [*LANGUAGES, "auto", "en,zh", "de, fr"])
+    assert "'zz'" in (fault("en,zz") or "")
+    assert "''" in (fault("") or "")
+    assert codes_of("en, zh") == ("en", "zh")
+    assert codes_of("auto") == ()
 
 
 @pytest.mark.parametrize(
