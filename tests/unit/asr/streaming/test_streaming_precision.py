@@ -14,10 +14,11 @@ from cosyd.asr.streaming.folder import CPU_ORDER, Precision
 from cosyd.asr.streaming.model import StreamingModel
 from cosyd.asr.streaming.precision import choose_precision, zero_feeds
 from cosyd.asr.streaming.recognizer import CachedStateRecognizer
+from cosyd.asr.streaming.streams import Streams
 from cosyd.engine.by_batch import EngineByBatch
 from cosyd.engine.memory import HostMemory
 from cosyd.engine.ort import open_ort_cpu
-from cosyd.engine.protocol import Engine
+from cosyd.engine.protocol import Engine, Execution
 from cosyd.engine.tensors import Misuse
 from cosyd.errors import ModelDamaged
 
@@ -66,14 +67,20 @@ class _PacedEngine:
         self._engine, self.precision, self._pace = engine, precision, pace
         self.memory = pace.memory()
         self.ran: list[int] = []
+        self.executions = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
     def run(self, feeds: dict[str, Any], outputs: Any = None) -> dict[str, Any]:
-        self.ran.append(len(feeds["x"]))
-        self._pace.take(self.precision, len(feeds["x"]))
+        if "x" in feeds:  # the encoder
+            self.ran.append(len(feeds["x"]))
+            self._pace.take(self.precision, len(feeds["x"]))
         return self._engine.run(feeds, outputs)
+
+    def execution(self) -> Execution:
+        self.executions += 1
+        return self._engine.execution()
 
     def close(self) -> None:
         self._pace.closed.append(self.precision)
@@ -92,7 +99,7 @@ def load(folder: Path, pace: Paced, streams: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_few_streams_have_one_precision_and_many_the_other(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, voices: list[Audio], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """8 bits cost 10 + 10 for each further stream, float32 25 + 5: they are equal at 4."""
     pace = Paced({"int8": (10.0, 10.0), "fp32": (25.0, 5.0), "fp16": (99.0, 99.0)})
@@ -106,6 +113,14 @@ def test_few_streams_have_one_precision_and_many_the_other(
     for n in range(1, 9):
         model.encoder.run(zero_feeds(model.spec, model.encoder, n))
     assert (int8.ran, fp32.ran) == ([1, 2, 3, 4], [5, 6, 7, 8])  # type: ignore[attr-defined]
+    streams = Streams(model, capacity=8)
+    for slot in [streams.open() for _ in range(8)]:
+        streams.push(slot, voices[0])
+    streams.step([0, 1, 2, 3])
+    assert (int8.executions, fp32.executions) == (1, 0)  # type: ignore[attr-defined]
+    streams.step([0, 1, 2, 3, 4])
+    assert (int8.executions, fp32.executions) == (1, 1)  # type: ignore[attr-defined]
+    streams.shut()
     assert pace.closed == ["fp16"]
     model.close()
     assert {"int8", "fp32"} <= set(pace.closed[1:])
