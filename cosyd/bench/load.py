@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from cosyd.asr.moonshine_engines import open_networks
+from cosyd.asr.moonshine_networks import Networks
 from cosyd.asr.recognition import Recognition, open_recogniser
 from cosyd.bench import load_peers
 from cosyd.bench.load_live import LiveLoad, Recording, Times
@@ -93,13 +95,17 @@ class _Load:
         self._report.table("What ran where", ("recogniser", "backend", "why"), self._backends)
 
     def _open(self, model: str, streams: int) -> AbstractContextManager[Recognition]:
-        config = AsrConfig(model=model)
-        engines = StreamEngines(GpuConfig(), self._paths.cache, streams, config.threads)
-        return open_recogniser(config, self._store, streams, engines)
+        config, gpu, cache = AsrConfig(model=model), GpuConfig(), self._paths.cache
+        engines = StreamEngines(gpu, cache, streams, config.threads)
+
+        def networks(folder: Path) -> Networks:
+            return open_networks(folder, folder.name, gpu, cache, threads=config.threads)
+
+        return open_recogniser(config, self._store, streams, engines, networks)
 
     def _ours(self, name: str, model: str, live: Sequence[int]) -> None:
         with self._open(model, max(self._requests)) as recognition:
-            self._backends.append((name, recognition.backend.name, recognition.backend.reason))
+            self._backends.append((name, recognition.runs_on.name, recognition.runs_on.reason))
             for clients, total in self._requests.items():
                 _say(f"{name}, {clients} clients")
                 self._tell(name, clients, Requests(recognition.queue, self._clips, clients, total).run())
