@@ -29,6 +29,7 @@ from cosyd.asr.loops import cut_loop
 from cosyd.asr.moonshine_beam import BeamSearch
 from cosyd.asr.moonshine_bias import Bias
 from cosyd.asr.moonshine_decoder import log_prob
+from cosyd.asr.moonshine_draft import Begun
 from cosyd.asr.moonshine_hotwords import Favourites
 from cosyd.asr.moonshine_networks import VOCABULARY_FILE, Cache, Decoder, Networks, open_on_processor
 from cosyd.asr.moonshine_words import spans
@@ -46,7 +47,6 @@ TOKENS_MARGIN = 8  # so that very short clips can end on their own
 LIMIT_S = 30.0  # the decoder was trained on 194 positions: 30 s at 6.5 tokens/s
 SHORTEST = FRAME.rate_hz // 10  # below 0.1 s the encoder's convolutions have too little to chew on
 OTHERS = 4  # readings told beside the best; later ones differ in a comma
-NEARLY = 1.5  # nats behind the likeliest
 HOTWORD_BEAM = 4  # paths when hotwords are active: greedy decoding has nothing to choose from
 
 
@@ -61,27 +61,6 @@ class _Decoding:
     scores: list[float]
     logits: Array
     cache: Cache
-
-
-@dataclass(frozen=True)
-class _Begun:
-    """What decoding begins with. ``forced``: so many tokens are taken as they are; ``lenient``: so many stay
-    where they are nearly as likely as the likeliest; the others where decoding would choose them itself."""
-
-    tokens: tuple[int, ...]
-    forced: int = 0
-    lenient: int = 0
-
-    def agreed(self, logits: Array) -> int:
-        """How many tokens stay. Row ``i`` of the logits [tokens + 1, vocabulary] predicts token ``i``."""
-        if not self.tokens:
-            return 0
-        rows, tokens = logits[:-1], np.asarray(self.tokens)
-        places = np.arange(tokens.size)
-        behind = rows.max(axis=-1) - rows[places, tokens]
-        allowed = np.where(places < self.lenient, NEARLY, 0.0)
-        wrong = (behind > allowed) & (rows.argmax(axis=-1) != tokens) & (places >= self.forced)
-        return int(wrong.argmax()) if wrong.any() else tokens.size
 
 
 @dataclass(frozen=True)
@@ -166,26 +145,26 @@ class Moonshine:
         if not begins_with(text, request.prompt):
             # The free result contradicts what was promised: decode again, made to begin with the promise.
             prompt = self._vocabulary.encode(request.prompt)
-            said = self._decode(decoder, _Begun(prompt, len(prompt)), most + len(prompt), search)
+            said = self._decode(decoder, Begun(prompt, len(prompt)), most + len(prompt), search)
         return self._transcript(said, decoder, request, audio)
 
-    def _begun(self, request: SegmentRequest) -> _Begun:
+    def _begun(self, request: SegmentRequest) -> Begun:
         """A result begins with what was promised, so that a search has that behind it and no second decode is
         needed. A quick one also keeps what was said before where that is nearly as likely: what somebody
         reads should change for a reason."""
         draft, promised = request.draft, len(request.prompt.split())
         if not begins_with(self._vocabulary.decode(draft), request.prompt):
             if not request.quick:
-                return _Begun(draft)
+                return Begun(draft)
             draft = self._vocabulary.encode(request.prompt)
-            return _Begun(draft, len(draft))
+            return Begun(draft, len(draft))
         bounds = self._bounds(draft)
         forced = bounds[promised - 1][1] + 1 if 0 < promised <= len(bounds) else 0
-        return _Begun(draft, forced, bounds[-1][0] if bounds and request.quick else 0)
+        return Begun(draft, forced, bounds[-1][0] if bounds and request.quick else 0)
 
     # --- decoding ---
 
-    def _decode(self, decoder: Decoder, begun: _Begun, most: int, search: BeamSearch | None) -> _Said:
+    def _decode(self, decoder: Decoder, begun: Begun, most: int, search: BeamSearch | None) -> _Said:
         begun = replace(begun, tokens=begun.tokens[:most], forced=min(begun.forced, most))
         if search is None:
             return self._greedy(decoder, begun, most)
@@ -198,7 +177,7 @@ class Moonshine:
             paths = max(paths, HOTWORD_BEAM)
         return None if paths == 1 else BeamSearch(paths, bias)
 
-    def _greedy(self, decoder: Decoder, begun: _Begun, most: int) -> _Said:
+    def _greedy(self, decoder: Decoder, begun: Begun, most: int) -> _Said:
         state = self._begin(decoder, begun)
         mask = self._first_mask(decoder, len(state.tokens), begun.forced)
         while len(state.tokens) < most:
@@ -215,7 +194,7 @@ class Moonshine:
             state.logits = decoder.step([token], state.cache)[0]
         return _Said(tuple(state.tokens), tuple(state.scores[: len(state.tokens)]), state.cache)
 
-    def _begin(self, decoder: Decoder, begun: _Begun) -> _Decoding:
+    def _begin(self, decoder: Decoder, begun: Begun) -> _Decoding:
         first = begun.tokens
         logits, cache = decoder.begin(first)
         agreed = begun.agreed(logits)
@@ -231,7 +210,7 @@ class Moonshine:
         after_word = tokens == forced and (forced > 0 or bool(decoder.context))
         return self._vocabulary.starts_word if after_word else None
 
-    def _beamed(self, decoder: Decoder, begun: _Begun, most: int, search: BeamSearch) -> _Said:
+    def _beamed(self, decoder: Decoder, begun: Begun, most: int, search: BeamSearch) -> _Said:
         first, forced = begun.tokens, begun.forced
         logits, cache = decoder.begin(first)
         path = search.forced(logits, first[:forced])

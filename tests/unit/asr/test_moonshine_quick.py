@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cosyd.asr.moonshine import NEARLY, _Begun
+from cosyd.asr.moonshine_draft import NEARLY, Begun
 
 TOKENS = (3, 1, 2, 4)
 
@@ -32,8 +32,8 @@ def logits(*behind: float) -> np.ndarray:
     ],
 )
 def test_what_stays_of_a_draft(behind: tuple[float, ...], forced: int, lenient: int, kept: int) -> None:
-    assert _Begun(TOKENS, forced, lenient).agreed(logits(*behind)) == kept
+    assert Begun(TOKENS, forced, lenient).agreed(logits(*behind)) == kept
 
 
 def test_nothing_stays_of_nothing() -> None:
-    assert _Begun(()).agreed(logits()) == 0
+    assert Begun(()).agreed(logits()) == 0
