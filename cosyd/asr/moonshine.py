@@ -7,8 +7,9 @@ run over one token 4.6 ms, over eight 8 ms. Hence *drafts*: tokens that an earli
 checked in one run, and only what differs is decoded token by token. And hence the beam (``moonshine_beam``):
 four paths in one run cost a third more than one.
 
-Requests of a batch are decoded one after the other: the networks are quantised with scales taken over the
-whole input, so a batch would make a result depend on its neighbours, and on one thread it saves nothing.
+Requests of a batch are decoded one after the other: the encoder normalises over the whole of its audio, so
+padding would change it, and the networks are quantised with scales taken over the whole input, so a result
+would depend on its neighbours. All that could be shared are the steps of the decoder, a quarter of a partial.
 """
 
 from __future__ import annotations
