@@ -108,28 +108,26 @@ class TransducerGreedy:
     ) -> tuple[Mask, Ints, list[int], list[float]]:
         """The next ``ahead`` frames of the ``live`` streams: which of them emit, how many frames that takes,
         and of those that emit the token and its log-probability."""
-        row = np.repeat(np.arange(len(live)), ahead)
         first = np.cumsum(ahead) - ahead
-        frame = at[row] + np.arange(len(row)) - first[row]
-        logits = self._networks.run_joiner(scores[live[row], frame], decoder_out[live[row]])
-        logits = logits.reshape(len(row), -1)
+        row = np.repeat(live, ahead)
+        places = np.arange(len(row))
+        frame = places + np.repeat(at - first, ahead)
+        logits = self._networks.run_joiner(scores[row, frame], decoder_out[row]).reshape(len(row), -1)
         if self._penalty:
             logits[:, BLANK] -= self._penalty
         best = logits.argmax(axis=1)
         spoken = best != BLANK
         if self._networks.unk is not None:
             spoken &= best != self._networks.unk
-        hits = np.flatnonzero(spoken)
-        if not hits.size:  # most often
-            return np.zeros(len(live), bool), ahead, [], []
-        who, which = np.unique(row[hits], return_index=True)
-        chosen = hits[which]
-        emitted = np.zeros(len(live), bool)
-        emitted[who] = True
-        used = ahead.copy()
-        used[who] = chosen - first[who] + 1
+        hit = np.minimum.reduceat(np.where(spoken, places, len(places)), first)
+        emitted = hit < len(places)
+        chosen = hit[emitted]
+        if not chosen.size:  # most often
+            return emitted, ahead, [], []
+        used = np.where(emitted, hit - first + 1, ahead)
         probs = log_softmax(logits[chosen] / np.float32(self._temperature))
-        return emitted, used, best[chosen].tolist(), probs[np.arange(len(chosen)), best[chosen]].tolist()
+        tokens = best[chosen]
+        return emitted, used, tokens.tolist(), probs[np.arange(len(tokens)), tokens].tolist()
 
     def n_best(self, state: TransducerGreedyState, n: int = 1, *, final: bool = False) -> list[Hypothesis]:
         return [state.hypothesis()]
