@@ -35,6 +35,9 @@ from cosyd.types import Backend
 
 Array = NDArray[Any]
 
+_SAID, _HEARD = cache_names("decoder"), cache_names("encoder")
+_PAST, _PRESENT = [past(name) for name in _SAID], [present(name) for name in _SAID]
+_LOOKED = [attention(layer) for layer in range(LAYERS)]
 GROWTH = 1.5  # a buffer that is too small is replaced by one with room for this much more
 
 
@@ -107,7 +110,7 @@ class DeviceNetworks:
             _Room(engine, self._stack.enter_context(engine.execution()), self._stream)
             for engine in self._engines
         )
-        for name in cache_names("decoder"):
+        for name in _SAID:
             self.following.execution.pair(past(name), present(name))
 
     @property
@@ -124,7 +127,7 @@ class DeviceNetworks:
 
     def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> DeviceDecoder:
         sizes = {"samples": audio.size, "frames": frames_of(audio.size)}
-        self.encoder.take([present(name) for name in cache_names("encoder")], sizes)
+        self.encoder.take([present(name) for name in _HEARD], sizes)
         self.encoder.run({"input_values": audio[None]}, sizes)
         return DeviceDecoder(self, sizes, context)
 
@@ -141,10 +144,10 @@ class DeviceNetworks:
         room, after = self.first, self.following
         sizes = {**sizes, "tokens": len(tokens)}
         self._hear(room)
-        room.take(["logits", *map(attention, range(LAYERS))], sizes)
+        room.take(["logits", *_LOOKED], sizes)
         grown = {**sizes, "rows": 1, "beam": 1, "past": len(tokens), "grown": len(tokens) + 1}
-        after.take([past(name) for name in cache_names("decoder")], grown)
-        for name in cache_names("decoder"):
+        after.take(_PAST, grown)
+        for name in _SAID:
             room.share(present(name), after.execution.buffer(past(name)))
         room.run({"input_ids": np.array([tokens])}, sizes)
         return sizes
@@ -154,7 +157,7 @@ class DeviceNetworks:
         room, rows = self.following, len(tokens)
         sizes = {**sizes, "rows": rows, "beam": cache.rows, "past": cache.past, "grown": cache.past + 1}
         self._hear(room)
-        room.take(["logits", *(present(name) for name in cache_names("decoder"))], sizes)
+        room.take(["logits", *_PRESENT], sizes)
         room.run({"input_ids": np.array(tokens)[:, None], ROW_INPUT: np.array(cache.picked)}, sizes)
         logits: Array = room.read("logits", sizes)[:, -1]
         return logits
@@ -166,12 +169,12 @@ class DeviceNetworks:
 
     def looked(self, sizes: dict[str, int]) -> Array:
         """Of the last first run: [layers * heads, tokens, frames]."""
-        layers = [self.first.read(attention(i), sizes)[0] for i in range(LAYERS)]
+        layers = [self.first.read(name, sizes)[0] for name in _LOOKED]
         return np.concatenate(layers)
 
     def _hear(self, room: _Room) -> None:
         """The decoder's layers look at what the encoder wrote, where it lies."""
-        for name in cache_names("encoder"):
+        for name in _HEARD:
             room.share(past(name), self.encoder.execution.buffer(present(name)))
 
 

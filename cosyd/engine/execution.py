@@ -5,6 +5,7 @@ An engine only adds how a buffer is made known to its library and how a step is 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -147,8 +148,9 @@ class BoundExecution(ABC):
         buffer = self.buffer(name)
         shape = self._shapes.get(name)
         if shape is None:
-            self._check_room([name], self._sizes)
-            shape = self._shapes[name] = spec.sized(self._sizes)
+            shape = spec.sized(self._sizes)
+            self._check_size(spec, shape, buffer)
+            self._shapes[name] = shape
         return Bound(spec, buffer, shape)
 
     def _check_open(self) -> None:
@@ -168,12 +170,15 @@ class BoundExecution(ABC):
             spec = self.specs[name]
             if buffer is None or any(axis not in sizes for axis in spec.symbols):
                 continue
-            needed = spec.nbytes(sizes)
-            if needed > buffer.nbytes:
-                raise Misuse(
-                    f"{self.name}: {name} {list(spec.sized(sizes))} takes {needed:,} bytes, "
-                    f"its buffer has {buffer.nbytes:,}"
-                )
+            self._check_size(spec, spec.sized(sizes), buffer)
+
+    def _check_size(self, spec: TensorSpec, shape: tuple[int, ...], buffer: Buffer) -> None:
+        needed = math.prod(shape) * spec.dtype.itemsize
+        if needed > buffer.nbytes:
+            raise Misuse(
+                f"{self.name}: {spec.name} {list(shape)} takes {needed:,} bytes, "
+                f"its buffer has {buffer.nbytes:,}"
+            )
 
     def _check_complete(self) -> None:
         missing = [name for name in self.specs if name not in self._buffers]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,19 +44,20 @@ class TensorSpec:
         )
         return cls(name, np.dtype(dtype), axes)
 
-    @property
+    @cached_property
     def symbols(self) -> tuple[str, ...]:
         return tuple(axis for axis in self.shape if isinstance(axis, str))
 
     def sized(self, sizes: Sizes) -> tuple[int, ...]:
         """The shape with every free axis filled in. Raises InferenceError for one that has no size."""
-        missing = [axis for axis in self.symbols if axis not in sizes]
-        if missing:
-            raise Misuse(f"{self.name} {self}: no size given for {', '.join(missing)}")
-        return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in self.shape)
+        try:
+            return tuple([sizes[axis] if isinstance(axis, str) else axis for axis in self.shape])
+        except KeyError:
+            missing = ", ".join(axis for axis in self.symbols if axis not in sizes)
+            raise Misuse(f"{self.name} {self}: no size given for {missing}") from None
 
     def nbytes(self, sizes: Sizes) -> int:
-        return int(np.prod(self.sized(sizes), dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.sized(sizes)) * self.dtype.itemsize
 
     def accepts(self, dtype: np.dtype[Any], shape: Sequence[int]) -> bool:
         """Same type, same number of axes, and equal lengths where they are fixed."""
