@@ -1,7 +1,8 @@
 """A recogniser with all that belongs to it, opened by the name or folder of a model.
 
 The two families differ in what their listeners ask for and in the queue in between; who feeds sources and
-publishes events sees the same surfaces.
+publishes events sees the same surfaces. What belongs to streaming models is loaded where one is opened: it
+would be a tenth of every start.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +24,12 @@ from cosyd.asr.listener import Listener
 from cosyd.asr.listening import Action
 from cosyd.asr.recognizer import Patient, SegmentRecognizer
 from cosyd.asr.recognizers import OpenNetworks, Store, load_recognizer, open_streaming, streaming_folder
-from cosyd.asr.streaming.listener import StreamingListener
-from cosyd.asr.streaming.model import OpenEngine
-from cosyd.asr.streaming.stream_queue import StreamQueue
-from cosyd.asr.two_pass import TwoPassQueue
 from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
 from cosyd.errors import ConfigError
 from cosyd.types import Backend, Checkpoint, EndReason, RecognitionEvent, Transcript
+
+if TYPE_CHECKING:
+    from cosyd.asr.streaming.model import OpenEngine
 
 
 class SourceListener(Protocol):
@@ -115,6 +115,9 @@ def open_recogniser(
         if folder is None:
             yield _segment(config, store, stack, open_networks)
         elif config.second_pass is None:
+            from cosyd.asr.streaming.listener import StreamingListener
+            from cosyd.asr.streaming.stream_queue import StreamQueue
+
             streaming = open_streaming(config, folder, streams, open_engine)
             stack.callback(streaming.close)
             stream_queue = stack.enter_context(StreamQueue(streaming))
@@ -154,6 +157,10 @@ def _two_passes(
     stack: ExitStack,
     open_engine: OpenEngine | None,
 ) -> Recognition:
+    from cosyd.asr.streaming.listener import StreamingListener
+    from cosyd.asr.streaming.stream_queue import StreamQueue
+    from cosyd.asr.two_pass import TwoPassQueue
+
     one = open_streaming(config, folder, streams, open_engine)
     stack.callback(one.close)
     wake = threading.Event()

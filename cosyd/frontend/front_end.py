@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cosyd.array.make import make_path
 from cosyd.config.schema import ArrayConfig, FrontendConfig
 from cosyd.errors import CosydError
 from cosyd.frontend.filters import DcRemoval, Delay
@@ -126,6 +125,8 @@ class FrontEnd:
         if array is None:
             self._intakes[free] = Intake(spec, channel_map, mix, self.delay)
         else:
+            from cosyd.array.make import make_path  # beams, tracks and echoes: for arrays only
+
             intake = ArrayIntake(spec, make_path(array, self.delay), self.delay)
             self._intakes[free] = self._arrays[free] = intake
             rows = (PENDING_BLOCKS, intake.path.rows, FRAME.block)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from cosyd.array.path import ArrayPath
 from cosyd.frontend.clock import FrameClock
 from cosyd.frontend.pcm import Frames, Mixer, to_float
 from cosyd.frontend.resample import Resampler
 from cosyd.frontend.stage import Samples
 from cosyd.spec import FRAME, AudioSpec
+
+if TYPE_CHECKING:
+    from cosyd.array.path import ArrayPath
 
 _PIECE_S = 0.25
 

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -24,11 +24,12 @@ from cosyd.errors import CosydError, GpuError, UnsupportedFormat
 from cosyd.frontend.contract import StreamFrontEnd
 from cosyd.frontend.front_end import FrontBatch, SlotStatistics
 from cosyd.frontend.pcm import Frames
-from cosyd.gpu.banks import Banks
-from cosyd.gpu.front_end import KEPT_BLOCKS, GpuFrontEnd
 from cosyd.gpu.routes import Numbers, Reviving, Route, Told, together
 from cosyd.spec import AudioSpec
 from cosyd.types import Backend, Health
+
+if TYPE_CHECKING:
+    from cosyd.gpu.banks import Banks
 
 log = logging.getLogger("cosyd.gpu")
 
@@ -244,6 +245,8 @@ class RoutedFrontEnd:
 
     def _abandon(self, error: GpuError) -> None:
         """Its streams go on on the CPU, from the block that was not given."""
+        from cosyd.gpu.front_end import KEPT_BLOCKS
+
         banks, self._banks = self._banks, None
         assert banks is not None, "abandoned once"
         moving = {ours: route for ours, route in self._routes.items() if route.front is not self._cpu}
@@ -262,6 +265,8 @@ class RoutedFrontEnd:
             self._revival.failed()
 
     def _move(self, ours: int, route: Route, again: int) -> None:
+        from cosyd.gpu.front_end import GpuFrontEnd
+
         bank = route.front
         assert isinstance(bank, GpuFrontEnd)
         left = bank.again(route.slot, again)

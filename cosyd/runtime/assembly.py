@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cosyd.asr.moonshine_networks import Networks
 from cosyd.asr.recognition import open_recogniser
-from cosyd.asr.streaming.model import OpenEngine
 from cosyd.asr.text.scribe import make_scribe
 from cosyd.config.paths import Paths
 from cosyd.config.schema import Config, GpuConfig
@@ -21,6 +20,10 @@ from cosyd.runtime.ipc import Alive, FromWorker, GpuReport, Notice, Renew
 from cosyd.runtime.pipeline import Pipeline
 from cosyd.runtime.writing import with_writing
 from cosyd.types import Backend, GpuUsage, Health
+
+if TYPE_CHECKING:
+    from cosyd.asr.moonshine_networks import Networks
+    from cosyd.asr.streaming.model import OpenEngine
 
 log = logging.getLogger("cosyd.runtime")
 

@@ -71,3 +71,20 @@ def test_a_subscriber_needs_neither_schema_nor_yaml() -> None:
     """A program that uses the results pays for messages and sockets alone."""
     (modules,) = loaded_by("import cosyd.client")
     assert modules & {"numpy", "yaml", "rich", "watchfiles"} == set()
+
+
+def test_a_recogniser_loads_neither_streaming_models_nor_gpu_nor_array_until_it_runs_them() -> None:
+    program = (
+        "import cosyd.runtime.recognition_worker, sys; print(*(m for m in sys.modules if 'cosyd.' in m))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    idle = (
+        "cosyd.asr.streaming.",
+        "cosyd.asr.decoders.",
+        "cosyd.gpu.driver",
+        "cosyd.gpu.pipeline",
+        "cosyd.array.path",
+    )
+    assert [name for name in done.stdout.split() if name.startswith(idle)] == []

@@ -13,7 +13,7 @@ from cosyd.cli.doctor.check import Setup
 from cosyd.config.load import Loaded
 from cosyd.config.schema import Config, FrontendConfig, GpuConfig
 from cosyd.errors import GpuError
-from cosyd.gpu import factory, kernels, probe
+from cosyd.gpu import factory, kernels, opening, probe
 from cosyd.gpu.factory import open_front_end
 from cosyd.gpu.probe import Refusal, refusal
 from cosyd.gpu.streams import RATES_HZ, FilterBank, row_bytes
@@ -78,7 +78,7 @@ def test_looking_imports_nothing_of_cuda() -> None:
 def test_what_the_documentation_calls_the_widest_hop_fits() -> None:
     """32 channels of 16 bit at 48 kHz; 8 of 32 bit at 96 kHz; not one more."""
     filters = FilterBank(RATES_HZ)
-    room = row_bytes(filters, factory.CHANNELS * factory.SAMPLE_BYTES)
+    room = row_bytes(filters, opening.CHANNELS * opening.SAMPLE_BYTES)
     assert room == 24_576
     assert filters.ratio(48_000).most_frames * 64 == filters.ratio(96_000).most_frames * 32 == room
 
@@ -127,7 +127,7 @@ def test_a_gpu_that_does_not_open_is_no_end_unless_it_is_required(
         raise GpuError("no GPU: device 0 cannot be opened: out of memory")
 
     monkeypatch.setattr(factory, "refusal", lambda config, cache: None)
-    monkeypatch.setattr(factory, "_open_gpu", broken)
+    monkeypatch.setattr(opening, "open_device", broken)
     ear = Ear()
     assert "out of memory" in opened(GpuConfig(), models_dir, ear)
     assert [h.severity for h in ear.healths] == ["warning"]
