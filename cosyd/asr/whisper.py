@@ -266,11 +266,11 @@ class Whisper:
             forced = tuple(self._vocabulary.encode(f" {request.prompt}"))
             readings, astray = self._search(heard, [*prompt, *forced], beam)
         best, *others = ((*forced, *tokens) for tokens in readings.tokens)
-        if astray:
-            return _Said(best, readings.scores[0], astray=True)
         unspoken = not forced and guards.nobody_speaks(readings.no_speech, readings.scores[0])
         if unspoken or not self._text(best):
             return None
+        if astray:
+            return _Said(best, readings.scores[0], astray=True)
         return _Said(best, readings.scores[0], tuple(map(self._text, others)))
 
     def _search(self, heard: _Heard, prompt: Sequence[int], beam: int) -> tuple[Readings, bool]:

@@ -33,10 +33,10 @@ the same files, 8 bit, as many paths, without timestamps, fed each clip, if it i
 character errors; both sides without punctuation, numbers as they are read (WeTextProcessing), simplified
 (OpenCC); *bare*: without punctuation only, so that a number in figures or a traditional character is an
 error. English: word errors, lower-cased, without punctuation, numbers spelled out. *Right language*: finals
-whose `language` is the set's. *Noise*: ten pieces of 3 s of each of six noises, given to the recogniser
+whose `language` is the set's. *Noise*: three pieces of 3 s of each of six noises, given to the recogniser
 without the gate that is before it in the daemon; how many of them become text."""
 
-PIECES, PIECE_S = 10, 3
+PIECES, PIECE_S = 3, 3
 BEAM = 4
 STUCK_S = 600.0  # finals pile up before a recogniser that is slower than the recording is played
 

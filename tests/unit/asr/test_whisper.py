@@ -263,6 +263,12 @@ def test_a_loop_is_read_again_in_the_whole_window_and_then_without_repeats() -> 
     assert [call["apart"] for call in network.calls if "apart" in call] == [0, 0, APART]
 
 
+def test_a_loop_in_which_nobody_speaks_is_not_read_again() -> None:
+    network = Network(" the cat sat" * 5, score=-0.9, no_speech=0.9)
+    assert heard(network).text == ""
+    assert len(network.features) == 1
+
+
 def test_what_does_not_end_is_read_again_in_the_whole_window() -> None:
     network = Network("abcdefghijklmnopqrstuvwxyz" * 2)
     heard(network, seconds=1.0)
