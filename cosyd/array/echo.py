@@ -16,6 +16,7 @@ from cosyd.array.echo_drift import DriftTracker
 from cosyd.array.echo_filter import Complex, KalmanEchoFilter, Real
 from cosyd.array.echo_reference import ReferenceLine
 from cosyd.array.echo_residual import ResidualSuppressor
+from cosyd.array.echo_start import first_path
 from cosyd.spec import FRAME
 
 BLOCK = 2 * FRAME.hop  # 16 ms: half the cost of 8 ms, and the filter converges alike
@@ -181,6 +182,7 @@ class EchoCanceller:
         played = self._line.read(first, count)
         power = float(np.square(played).sum(axis=0).mean())
         self._filter.forget(float(np.square(mic).mean()) / max(power, _LOUD))
+        self._filter.begin(first_path(mic, played))
         self._filter.replay(self._line.read(first - self._history, self._history))
         for at in range(0, count - BLOCK, BLOCK):  # the last block's turn is now
             self._filter.process(mic[:, at : at + BLOCK], played[:, at : at + BLOCK])

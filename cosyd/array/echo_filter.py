@@ -58,6 +58,14 @@ class KalmanEchoFilter:
         self._near: Real = np.zeros((mics, bins), np.float32)
         self.uncertainty: Real = np.zeros((mics, bins), np.float32)
 
+    def begin(self, paths: Real) -> None:
+        """Take echo paths [mics, references, samples] for the beginning of the present ones."""
+        mics, partitions, references, _ = self._shape
+        whole = np.zeros((mics, references, partitions * self.block), np.float32)
+        whole[..., : paths.shape[-1]] = paths
+        blocks = np.moveaxis(whole.reshape(mics, references, partitions, self.block), 1, 2)
+        self.weights = np.fft.rfft(blocks, 2 * self.block).astype(np.complex64)
+
     def replay(self, past: Real) -> None:
         """What was played before the next block, as it should have been read: [references, samples]."""
         block = self.block

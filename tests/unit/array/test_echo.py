@@ -12,6 +12,7 @@ from cosyd.array.echo import EchoCanceller
 from cosyd.array.echo_delay import DelayEstimate, DelayEstimator
 from cosyd.array.echo_filter import KalmanEchoFilter
 from cosyd.array.echo_reference import ReferenceLine
+from cosyd.array.echo_start import TAPS, first_path
 from cosyd.spec import FRAME
 
 
@@ -202,3 +203,25 @@ def test_an_echo_of_whatever_level_is_gone_within_two_seconds(gain_db: float, de
     heard = echo + hiss(echo.shape, db=20 * np.log10(float(np.sqrt(np.mean(echo**2)))) - 50)
     out = cancel(EchoCanceller(1), heard, played)
     assert erle(echo[None], out, 2.0, 3.4) > 25
+
+
+@pytest.mark.parametrize("references", [1, 2])
+def test_the_first_path_is_that_of_the_direct_sound(references: int) -> None:
+    played = np.stack([babble(0.5, 30 + index) for index in range(references)])
+    heard = np.zeros((2, played.shape[1]), np.float32)
+    for mic in range(2):
+        for index in range(references):
+            lag = 20 + 7 * mic + 50 * index
+            heard[mic, lag:] += np.float32(0.8) * played[index, :-lag]
+    path = first_path(heard, played)
+    assert path.shape == (2, references, TAPS // references)
+    for mic in range(2):
+        for index in range(references):
+            peak = int(np.abs(path[mic, index]).argmax())
+            assert peak == 20 + 7 * mic + 50 * index
+            assert path[mic, index, peak] == pytest.approx(0.8, abs=0.15)
+
+
+def test_where_nothing_was_played_there_is_no_first_path() -> None:
+    path = first_path(hiss((1, 4_000)), np.zeros((1, 4_000), np.float32))
+    assert not path.any()
