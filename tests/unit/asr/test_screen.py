@@ -46,8 +46,12 @@ def test_an_echo_waits(text: str, shown: str) -> None:
     assert after((text, SURE_OF_IT), (text, SURE_OF_IT)) == [shown, text]
 
 
-def test_a_change_needs_two_results() -> None:
-    assert after(("a b", SURE_OF_IT), ("a x y", SURE_OF_IT), ("a x y", SURE_OF_IT)) == ["a b", "a b", "a x y"]
+def test_a_change_needs_two_results_and_what_follows_does_not() -> None:
+    assert after(("a b", SURE_OF_IT), ("a x y", SURE_OF_IT), ("a x y", SURE_OF_IT)) == [
+        "a b",
+        "a b y",
+        "a x y",
+    ]
 
 
 def test_a_passing_change_is_never_seen() -> None:
