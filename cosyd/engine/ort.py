@@ -119,7 +119,10 @@ class OrtExecution(BoundExecution):
                 bound.shape,
                 bound.buffer.address,
             )
-        self._network.run_bound(binding, wait=self._memory.device == "cpu")
+        # Waits for the device. Told not to, ONNX Runtime keeps the page-locked pieces that some operators
+        # copy from until the session goes, and then gives them back from a callback of CUDA's, which is not
+        # allowed to and ends the process. Whoever runs a step reads its results next anyway.
+        self._network.run_bound(binding)
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
         """ONNX Runtime takes any size; what does not fit the network fails when it runs."""

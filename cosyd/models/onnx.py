@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +70,10 @@ class Network:
         with stop.ended_by(lambda: setattr(options, "terminate", True)):
             return self.session.run(outputs, feeds, options)  # type: ignore[no-any-return]
 
-    def run_bound(self, binding: Any, *, wait: bool = True) -> None:
-        """A step over an IOBinding of ``session``. Without ``wait`` it is only enqueued, on CUDA."""
+    def run_bound(self, binding: Any) -> None:
+        """A step over an IOBinding of ``session``; it is done on return."""
         try:
-            self.session.run_with_iobinding(binding, None if wait else _enqueue_only())
+            self.session.run_with_iobinding(binding)
         except self._errors as error:
             raise InferenceError(f"{self.name} failed on {self.device}: {_first_line(error)}") from error
 
@@ -85,16 +84,6 @@ class Network:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-@lru_cache(maxsize=1)
-def _enqueue_only() -> Any:
-    """Run options without which ONNX Runtime waits for the device after each run."""
-    import onnxruntime
-
-    options = onnxruntime.RunOptions()
-    options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-    return options
 
 
 def _options(threads: int, arena: bool) -> Any:

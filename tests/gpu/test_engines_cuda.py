@@ -1,4 +1,4 @@
-"""Engines on a GPU: memory stays flat over many runs, threads and shutdown are clean, steps are enqueued.
+"""Engines on a GPU: memory stays flat over many runs, threads and shutdown are clean, steps are timed.
 
     PYTHONPATH=. python3 -m pytest tests/unit/engine/test_engine_contract.py tests/gpu/test_engines_cuda.py
 
@@ -158,7 +158,7 @@ def test_streams_go_on_over_a_fault_on_the_processor_and_come_back(
     assert (ran_on[9], ran_on[15], ran_on[29]) == ("cuda", "cpu", "cuda")
 
 
-def test_a_step_is_enqueued_not_waited_for(engine: OrtEngine, memory: CudaMemory) -> None:
+def test_steps_give_what_the_processor_gives(engine: OrtEngine, memory: CudaMemory) -> None:
     """And how long it takes, for the record: the streaming encoder is what a step costs in earnest."""
     report = measure(memory)
     target = os.environ.get("COSYD_ENGINE_REPORT")
