@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cosyd.config.schema import Config
 from cosyd.errors import CosydError
-from cosyd.runtime.assembly import open_recognition
 from cosyd.runtime.ipc import (
     AddSource,
     CheckHotwords,
@@ -27,9 +27,11 @@ from cosyd.runtime.ipc import (
     ToWorker,
 )
 from cosyd.runtime.logs import set_up_logs
-from cosyd.runtime.pipeline import Pipeline
 from cosyd.runtime.worker import Inbox
 from cosyd.types import Backend
+
+if TYPE_CHECKING:
+    from cosyd.runtime.pipeline import Pipeline
 
 TURN_S = 0.1  # longest wait of one turn: commands are looked at this often
 PROGRESS_S = 0.2  # pause between reports of progress
@@ -51,6 +53,9 @@ def main(connection: Connection, config: Config, sources: tuple[AddSource, ...])
 def _recognise(
     emit: Callable[[FromWorker], None], config: Config, sources: tuple[AddSource, ...], inbox: Inbox
 ) -> None:
+    # Here, not above: the daemon imports this file for ``main`` alone.
+    from cosyd.runtime.assembly import open_recognition
+
     with ExitStack() as stack:
         pipeline, backends = stack.enter_context(open_recognition(config, emit))
         for source in sources:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from cosyd.capture.write import SoundFile
 from cosyd.config.schema import Config, SourceConfig
 from cosyd.errors import AudioError
-from cosyd.frontend.contract import StreamFrontEnd
-from cosyd.frontend.factory import make_front_end
 from cosyd.models.store import ModelStore
 from cosyd.ring import Block, RingReader, WriterState
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
+
+if TYPE_CHECKING:
+    from cosyd.frontend.contract import StreamFrontEnd
 
 FILL_MOST_S = (
     600.0  # of silence written for what is missing; a device that was away longer ends the recording
@@ -203,6 +204,8 @@ def front_end_for(tap: str, config: Config, store: ModelStore) -> StreamFrontEnd
     if tap != "asr":
         plain = {"denoise": "off", "asr_input": "raw", "vad_input": "raw", "remove_dc": False}
         frontend = frontend.model_copy(update=plain)
+    from cosyd.frontend.factory import make_front_end
+
     return make_front_end(frontend, store)
 
 

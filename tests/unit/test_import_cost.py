@@ -74,9 +74,7 @@ def test_a_subscriber_needs_neither_schema_nor_yaml() -> None:
 
 
 def test_a_recogniser_loads_neither_streaming_models_nor_gpu_nor_array_until_it_runs_them() -> None:
-    program = (
-        "import cosyd.runtime.recognition_worker, sys; print(*(m for m in sys.modules if 'cosyd.' in m))"
-    )
+    program = "import cosyd.runtime.assembly, sys; print(*(m for m in sys.modules if 'cosyd.' in m))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
@@ -88,3 +86,18 @@ def test_a_recogniser_loads_neither_streaming_models_nor_gpu_nor_array_until_it_
         "cosyd.array.path",
     )
     assert [name for name in done.stdout.split() if name.startswith(idle)] == []
+
+
+def test_the_daemon_leaves_front_end_and_recogniser_to_its_worker() -> None:
+    program = "import cosyd.app, sys; print(*(m for m in sys.modules if 'cosyd.' in m))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    workers = (
+        "cosyd.frontend.front_end",
+        "cosyd.asr.recognition",
+        "cosyd.gpu",
+        "cosyd.array",
+        "cosyd.engine",
+    )
+    assert [name for name in done.stdout.split() if name.startswith(workers)] == []
