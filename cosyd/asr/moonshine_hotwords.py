@@ -11,8 +11,8 @@ from cosyd.asr.moonshine_bias import Bias, Spelling
 from cosyd.asr.tokenizer import Tokenizer
 
 # Nats a token. On train/synthetic's orders in dishes, tap, bike and pink noise a forerunner of this search,
-# which lifted phrases more than once, found 27 of 56 without favour, 31 with 2, 37 with 3 and made up one, some
-# 44 with 4 and made up four.
+# which lifted phrases more than once, found 27 of 56 without favour, 31 with 2, 37 with 3 (made up: 1), about
+# 44 with 4 (made up: 4).
 DEFAULT_SCORE = 3.0
 LISTS_KEPT = 8  # of a source each, and the one before a change
 
