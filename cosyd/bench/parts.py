@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cosyd.bench.report import FOLDER, Figure, Report, Table
+from cosyd.bench.report import FOLDER, Figure, Report, Table, cpu_name
 from cosyd.errors import UsageError
 
 Parts = Mapping[str, Callable[[Report], None]]
@@ -34,7 +34,11 @@ def measure(report: Report, parts: Parts, only: Sequence[str] = (), folder: Path
             if name in kept:
                 found[name] = _restore(report, kept[name])
             continue
-        begun = {"begun": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "load": _load()}
+        begun = {
+            "begun": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            "load": _load(),
+            "machine": f"{cpu_name()}, {os.cpu_count()} cores",
+        }
         figures, tables = len(report.figures), len(report.tables)
         part(report)
         found[name] = begun | _results(report, figures, tables)
@@ -69,5 +73,7 @@ def _restore(report: Report, kept: dict[str, Any]) -> dict[str, Any]:
 
 
 def _when(name: str, found: Mapping[str, Any]) -> str:
-    begun = "; ".join(f"{part} {about['begun']} (load {about['load']})" for part, about in found.items())
+    begun = "; ".join(
+        f"{part} {about['begun']} (load {about['load']}; {about['machine']})" for part, about in found.items()
+    )
     return f"Parts, which `cosyd bench {name} --only PART` measures alone, were begun: {begun}."
