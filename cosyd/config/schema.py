@@ -200,8 +200,8 @@ class AsrConfig(Section):
     threads: int = restart(1, "Threads of one inference.", ge=1, le=64)
     precision: Literal["auto", "int8", "fp16", "fp32"] = restart(
         "auto",
-        "Of a streaming model that comes in several: which file is taken; auto is the fastest here, measured, "
-        "for as many streams as share a step.",
+        "Of a streaming model that comes in several: which file is taken; auto is the fastest here, "
+        "measured, for as many streams as share a step.",
     )
     partial_ms: int = live(
         300, "Pause between partial results while someone speaks; 0 is none.", ge=0, le=10_000
