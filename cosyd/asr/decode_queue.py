@@ -74,7 +74,8 @@ class DecodeQueue(DecodeThread):
         with self._changed:
             if decode.kind != "partial":
                 self._line.supersede(decode.source, decode.utt)
-                self._changed.wait_for(lambda: self._closed or self._line.has_room, timeout_s)
+                self._changed.wait_for(lambda: self._closed or self._ended or self._line.has_room, timeout_s)
+                self._check()
                 if not self._line.has_room:
                     return False
             if self._closed:
@@ -98,6 +99,7 @@ class DecodeQueue(DecodeThread):
     def results(self) -> list[DecodeResult]:
         """All results since the last call, oldest first."""
         with self._changed:
+            self._check()
             results = list(self._results)
             self._results.clear()
             self._changed.notify_all()

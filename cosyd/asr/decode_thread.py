@@ -8,6 +8,8 @@ from collections.abc import Sized
 from types import TracebackType
 from typing import TypeVar
 
+from cosyd.errors import InferenceError
+
 Self = TypeVar("Self", bound="DecodeThread")
 
 
@@ -20,6 +22,7 @@ class DecodeThread(ABC):
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._ended = False
 
     @abstractmethod
     def _run(self) -> None:
@@ -29,8 +32,22 @@ class DecodeThread(ABC):
         """Begin to decode. Once."""
         if self._thread is not None:
             raise RuntimeError("this queue was started before")
-        self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="decode", daemon=True)
         self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._run()
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _check(self) -> None:
+        """Raises InferenceError when the thread is gone and nobody closed it: results would be waited for in
+        vain. What ended it is in the log."""
+        if self._ended and not self._closed:
+            raise InferenceError("the thread that decodes has ended by itself; the log says at what")
 
     def close(self) -> None:
         """End the thread after what is under way; what waits is dropped. Idempotent."""
@@ -50,6 +67,8 @@ class DecodeThread(ABC):
         self.close()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for a result; False when none came in time."""
+        """Wait for a result; False when none came in time. Raises InferenceError when none can come."""
         with self._changed:
-            return self._changed.wait_for(lambda: bool(len(self._results)), timeout_s)
+            self._changed.wait_for(lambda: bool(len(self._results)) or self._ended, timeout_s)
+            self._check()
+            return bool(len(self._results))

@@ -84,7 +84,10 @@ class StreamQueue(DecodeThread):
         if not isinstance(decode, Chunk):
             raise TypeError(f"a streaming model takes chunks, not a {type(decode).__name__}")
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._room(decode.source), timeout_s)
+            self._changed.wait_for(
+                lambda: self._closed or self._ended or self._room(decode.source), timeout_s
+            )
+            self._check()
             if self._closed or not self._room(decode.source):
                 return False
             self._inboxes.setdefault(decode.source, _Inbox()).put(decode, self._clock())
@@ -103,6 +106,7 @@ class StreamQueue(DecodeThread):
     def results(self) -> list[DecodeResult]:
         """All results since the last call, oldest first."""
         with self._changed:
+            self._check()
             results, self._results = self._results, []
             self._changed.notify_all()
         return results

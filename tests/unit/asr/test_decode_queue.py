@@ -346,3 +346,20 @@ def test_closing_does_not_wait_for_a_partial() -> None:
         queue.submit(ask(1, "partial"))
         assert recognizer.begun.acquire(timeout=SOON)
     assert queue.results() == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ends_by_itself_is_told_and_not_waited_for() -> None:
+    class Broken(FakeRecognizer):
+        def transcribe(self, requests: Sequence[SegmentRequest]) -> list[Transcript]:
+            raise ZeroDivisionError
+
+    with DecodeQueue(Broken(), finals_limit=1) as queue:
+        queue.submit(ask(1))
+        with pytest.raises(InferenceError, match="ended by itself"):
+            queue.wait(SOON)
+        with pytest.raises(InferenceError, match="ended by itself"):
+            queue.results()
+        with pytest.raises(InferenceError, match="ended by itself"):
+            for number in range(2, 5):
+                queue.submit(ask(number))
