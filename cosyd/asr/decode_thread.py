@@ -32,10 +32,10 @@ class DecodeThread(ABC):
         """Begin to decode. Once."""
         if self._thread is not None:
             raise RuntimeError("this queue was started before")
-        self._thread = threading.Thread(target=self._work, name="decode", daemon=True)
+        self._thread = threading.Thread(target=self._until_closed, name="decode", daemon=True)
         self._thread.start()
 
-    def _work(self) -> None:
+    def _until_closed(self) -> None:
         try:
             self._run()
         finally:
