@@ -78,7 +78,9 @@ def test_live_streams_go_through_listeners_at_their_pace() -> None:
     with DecodeQueue(Loud()) as queue:
         recognition = Recognition(queue, Listener, 30.0, Loud.backend)
         times = LiveLoad(recognition, [recording], 3, spread_s=0.1).run()
-        assert queue.idle
+        statistics = queue.statistics()
+        assert (statistics.waiting_finals, statistics.waiting_partials, statistics.busy_since) == (0, 0, None)
+        assert queue.results() == []
     assert (len(times.final), times.lost, len(times.first)) == (3, 0, 3)
     assert len(times.lag) >= 3
     # Nothing comes before it was said.

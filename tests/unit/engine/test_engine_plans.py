@@ -307,17 +307,6 @@ def test_a_demanded_gpu_is_waited_for_when_nothing_else_can_use_it(tmp_path: Pat
     assert backend.name == "TensorRT 10.5.0.18"
 
 
-def test_without_the_onnx_package_streams_run_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "recurrent.onnx"
-    path.write_bytes(NETWORK.build())
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    backend = chosen(for_streams(path, 4), tmp_path)
-    assert backend.name == "onnxruntime CPU"
-    assert "pip install cosyd[engines]" in backend.reason
-
-
 def test_streams_run_while_it_is_compiled_and_then_change_over(tmp_path: Path) -> None:
     engine, backend = choose_engine(recurrent(), GpuConfig(), tmp_path, machine=machine())
     assert isinstance(engine, ManagedEngine)
