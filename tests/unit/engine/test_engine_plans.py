@@ -27,7 +27,7 @@ from cosyd.engine.golden import Close
 from cosyd.engine.library import TensorRtMissing, load_library
 from cosyd.engine.managed import ManagedEngine
 from cosyd.engine.memory import HostMemory
-from cosyd.engine.network import Network, for_streams
+from cosyd.engine.network import Network
 from cosyd.engine.plan import PlanKey, read_plan, write_plan
 from cosyd.engine.profiles import Profile, bucket_of, bucketed, choose_profile, pad_to_bucket
 from cosyd.engine.store import RETRY_S, PlanStore
