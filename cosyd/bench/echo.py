@@ -36,7 +36,7 @@ FAR, NEAR = "coffee-commands", "librispeech-other"
 METHOD = (
     "Scenes of `cosyd.bench.scene`: rooms simulated with the image source method (pyroomacoustics), the "
     f"loudspeaker 15 cm from the array, the talker 1.5 m; noise {HISS_DB:.0f} dB below the echo or the "
-    "talker. Far end: coffee-commands, near end: librispeech-other (neither was used to tune). *ERLE*: power "
+    "talker. Far end: coffee-commands, near end: librispeech-other (the late start was mended on the first). *ERLE*: power "
     "of the echo over that of what comes out, far end only, the noise counted as what is left. WER with "
     f"Moonshine tiny-en on the whole clip, after {LEAD_S:.0f} s of far end and with {DELAY_MS:.0f} ms of "
     "delay; *lost* is against the same clip without echo. Delay, jumps and drift are for each canceller to "
