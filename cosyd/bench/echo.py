@@ -37,11 +37,11 @@ METHOD = (
     "Scenes of `cosyd.bench.scene`: rooms simulated with the image source method (pyroomacoustics), the "
     f"loudspeaker 15 cm from the array, the talker 1.5 m; noise {HISS_DB:.0f} dB below the echo or the "
     "talker. Far end: coffee-commands (the late start was mended on it), near end: librispeech-other. "
-    "*ERLE*: power of the echo over that of what comes out, far end only, the noise counted as what is left. "
-    f"WER with Moonshine tiny-en on the whole clip, after {LEAD_S:.0f} s of far end and with "
-    f"{DELAY_MS:.0f} ms of delay; *lost* is against the same clip without echo. Delay, jumps and drift are for each canceller to "
-    "find out. Gain control is given clips at levels from loud and clipped to quiet, rounded to 16 bits. CPU "
-    "is processor time of one thread."
+    "*ERLE*: power of the echo over that of what comes out, far end only, the noise counted as what is "
+    f"left. WER with Moonshine tiny-en on the whole clip, after {LEAD_S:.0f} s of far end and with "
+    f"{DELAY_MS:.0f} ms of delay; *lost* is against the same clip without echo. Delay, jumps and drift are "
+    "for each canceller to find out. Gain control is given clips at levels from loud and clipped to quiet, "
+    "rounded to 16 bits. CPU is processor time of one thread."
 )
 
 
