@@ -6,22 +6,16 @@ beside the repository, clean and in noise.
 
 from __future__ import annotations
 
-import io
-import json
 import sys
-import tarfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-
-import numpy as np
 
 from cosyd.asr.calibrated import SHIPPED
 from cosyd.asr.confidence import Calibration, evidence
 from cosyd.asr.moonshine import Moonshine
 from cosyd.asr.recognizer import SegmentRequest
 from cosyd.asr.recognizers import FINALS_BEAM
-from cosyd.bench.speech import DATA, Audio, Clip, mix, noise, read_audio
+from cosyd.bench.speech import Audio, Clip, mix, noise, train_clips
 from cosyd.bench.text import normalise
 from cosyd.config.paths import Paths
 from cosyd.config.schema import AsrConfig, PathsConfig
@@ -99,19 +93,6 @@ def train_words(recognise: Recognise, share: float = 1.0) -> Judged:
     judged = judge(recognise, clips, None)
     judged.extend(judge(recognise, clips, TRAIN_NOISE))
     return judged
-
-
-def train_clips(name: str, count: int) -> Iterator[Clip]:
-    """So many clips of a training set, spread evenly over it."""
-    index = DATA / "train" / f"{name}.jsonl"
-    entries = [json.loads(line) for line in index.read_text().splitlines()]
-    chosen = [entries[i] for i in np.linspace(0, len(entries) - 1, count).round().astype(int)]
-    with tarfile.open(index.with_suffix(".tar")) as archive:
-        members = {Path(member.name).name: member for member in archive.getmembers()}
-        for entry in chosen:
-            content = archive.extractfile(members[entry["file"]])
-            assert content is not None
-            yield Clip(name, entry["file"], entry["text"], read_audio(io.BytesIO(content.read())))
 
 
 def open_raw() -> Moonshine:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
-import tarfile
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 
 import numpy as np
@@ -15,7 +11,7 @@ from cosyd.array.agc import GainControl
 from cosyd.asr.recognizer import SegmentRequest
 from cosyd.asr.recognizers import load_recognizer
 from cosyd.bench.report import Report
-from cosyd.bench.speech import DATA, EVAL_SETS, Audio, Clip, eval_clips, read_audio, speech_power
+from cosyd.bench.speech import EVAL_SETS, Audio, Clip, eval_clips, speech_power, train_clips
 from cosyd.bench.text import normalise
 from cosyd.config.paths import Paths
 from cosyd.config.schema import AsrConfig, FrontendConfig, PathsConfig
@@ -56,7 +52,7 @@ class Words:
 def measure(report: Report, clips: int) -> None:
     """A table of both sides at every level, and what gain control wins on the whole."""
     sets = {
-        f"train ({TRAIN})": train_clips(TRAIN, 2 * clips),
+        f"train ({TRAIN})": list(train_clips(TRAIN, 2 * clips)),
         "evaluation": [clip for name in EVAL_SETS for clip in eval_clips(name, clips)],
     }
     rows: list[tuple[str, ...]] = []
@@ -92,18 +88,3 @@ def _levelled(audio: Audio) -> Audio:
     gain = GainControl(config.agc_level_db, config.agc_most_db)
     padded = np.pad(audio, (0, -len(audio) % FRAME.block)).reshape(-1, FRAME.block)
     return np.concatenate([gain.process(block, 1.0) for block in padded])
-
-
-def train_clips(name: str, most: int) -> list[Clip]:
-    """Clips of a training set, spread evenly over it."""
-    index = DATA / "train" / f"{name}.jsonl"
-    entries = [json.loads(line) for line in index.read_text().splitlines()]
-    chosen = [entries[i] for i in np.linspace(0, len(entries) - 1, most).round().astype(int)]
-    with tarfile.open(index.with_suffix(".tar")) as archive:
-        members = {Path(member.name).name: member for member in archive.getmembers()}
-        contents = [archive.extractfile(members[Path(entry["file"]).name]) for entry in chosen]
-        return [
-            Clip(name, entry["file"], entry["text"], read_audio(io.BytesIO(content.read())))
-            for entry, content in zip(chosen, contents, strict=True)
-            if content is not None
-        ]

@@ -53,16 +53,25 @@ def read_audio(source: Path | io.BytesIO) -> Audio:
 
 def eval_clips(name: str, most: int | None = None) -> Iterator[Clip]:
     """The clips of an evaluation set; ``most``: so many, spread evenly over it."""
-    index = DATA / "eval" / f"{name}.jsonl"
+    return _clips("eval", name, most, "evaluation")
+
+
+def train_clips(name: str, most: int | None = None) -> Iterator[Clip]:
+    """The clips of a training set; ``most``: so many, spread evenly over it."""
+    return _clips("train", name, most, "training")
+
+
+def _clips(folder: str, name: str, most: int | None, what: str) -> Iterator[Clip]:
+    index = DATA / folder / f"{name}.jsonl"
     if not index.is_file():
-        raise CosydError(f"no {index}: the evaluation recordings are not beside the repository")
+        raise CosydError(f"no {index}: the {what} recordings are not beside the repository")
     entries = [json.loads(line) for line in index.read_text().splitlines()]
     if most is not None and most < len(entries):
         entries = [entries[i] for i in np.linspace(0, len(entries) - 1, most).round().astype(int)]
     with tarfile.open(index.with_suffix(".tar")) as archive:
         members = {Path(member.name).name: member for member in archive.getmembers()}
         for entry in entries:
-            content = archive.extractfile(members[entry["file"]])
+            content = archive.extractfile(members[Path(entry["file"]).name])
             assert content is not None
             audio = read_audio(io.BytesIO(content.read()))
             yield Clip(name, entry["file"], entry["text"], audio)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from cosyd.engine.graphs import Weights, drop_unused
+from cosyd.engine.quantised import dequantised
 from cosyd.errors import ModelDamaged
 
 Array = NDArray[Any]
@@ -93,8 +94,7 @@ class _Writer:
         if self._weights.get(name) is None:
             q, s = self._constant_of(quantised), self._constant_of(scale)
             z = self._constant_of(zero) if zero else np.zeros((), q.dtype)
-            real = (q.astype(np.int32) - z.astype(np.int32)).astype(np.float32) * s
-            self._weights.add(self._graph, name, real)
+            self._weights.add(self._graph, name, dequantised(q, s, z))
         return name
 
     def _is_constant(self, name: str) -> bool:

@@ -27,7 +27,7 @@ from cosyd.engine.moonshine import (
 )
 from cosyd.engine.moonshine_lean import TOKENS_LIMIT, DecoderLayers, EncoderLayers
 from cosyd.engine.plain_writer import PlainWriter
-from cosyd.engine.quantised import Published
+from cosyd.engine.quantised import Published, dequantised
 from cosyd.engine.writer import INT64
 
 
@@ -81,7 +81,7 @@ class _Plain(DecoderLayers):
 
     def _embedded(self) -> str:
         table, scale, zero = self._embedding()
-        real = (table.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale
+        real = dequantised(table, scale, zero)
         return self._graph.add("Gather", self._graph.constant(real, np.float32), self._ids)
 
 

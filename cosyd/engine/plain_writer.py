@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.engine.quantised import dequantised
 from cosyd.engine.writer import CONTRIB, FLOAT, GraphWriter, Shape
 
 Array = NDArray[Any]
@@ -63,7 +64,7 @@ class PlainWriter(GraphWriter):
         """Source, weight, scale, zero, perhaps bias: the weight as float32, the source as it is."""
         source, *names = inputs
         weight, scale, zero, *bias = (self._constants[name] for name in names)
-        real = (weight.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale
+        real = dequantised(weight, scale, zero)
         if not bias:
             return [self.add("MatMul", source, self.constant(real, np.float32), output=outputs[0])]
         product = self.add("MatMul", source, self.constant(real, np.float32))

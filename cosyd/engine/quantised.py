@@ -23,6 +23,11 @@ DYNAMIC = "com.microsoft.DynamicQuantizeMatMul"
 _PLACES = {"DynamicQuantizeMatMul": (1, 2, 3, 4), "MatMulIntegerToFloat": (1, 3, 5, 7)}
 
 
+def dequantised(values: Array, scale: Array, zero: Array) -> Array:
+    """float32: (values - zero) * scale; ``scale`` and ``zero`` of each column or of all."""
+    return np.asarray((values.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale)
+
+
 @dataclass(frozen=True)
 class Linear:
     """``weight`` uint8 [in, out]; ``scale`` and ``zero`` of each column or of all; ``bias`` [out] or None."""

@@ -73,11 +73,16 @@ def test_a_subscriber_needs_neither_schema_nor_yaml() -> None:
     assert modules & {"numpy", "yaml", "rich", "watchfiles"} == set()
 
 
-def test_a_recogniser_loads_neither_streaming_models_nor_gpu_nor_array_until_it_runs_them() -> None:
-    program = "import cosyd.runtime.assembly, sys; print(*(m for m in sys.modules if 'cosyd.' in m))"
+def ours_after(module: str) -> list[str]:
+    """cosyd's own modules that a fresh interpreter has after importing this one."""
+    program = f"import {module}, sys; print(*(m for m in sys.modules if 'cosyd.' in m))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
+    return done.stdout.split()
+
+
+def test_a_recogniser_loads_neither_streaming_models_nor_gpu_nor_array_until_it_runs_them() -> None:
     idle = (
         "cosyd.asr.streaming.",
         "cosyd.asr.decoders.",
@@ -85,14 +90,10 @@ def test_a_recogniser_loads_neither_streaming_models_nor_gpu_nor_array_until_it_
         "cosyd.gpu.pipeline",
         "cosyd.array.path",
     )
-    assert [name for name in done.stdout.split() if name.startswith(idle)] == []
+    assert [name for name in ours_after("cosyd.runtime.assembly") if name.startswith(idle)] == []
 
 
 def test_the_daemon_leaves_front_end_and_recogniser_to_its_worker() -> None:
-    program = "import cosyd.app, sys; print(*(m for m in sys.modules if 'cosyd.' in m))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
     workers = (
         "cosyd.frontend.front_end",
         "cosyd.asr.recognition",
@@ -100,4 +101,4 @@ def test_the_daemon_leaves_front_end_and_recogniser_to_its_worker() -> None:
         "cosyd.array",
         "cosyd.engine",
     )
-    assert [name for name in done.stdout.split() if name.startswith(workers)] == []
+    assert [name for name in ours_after("cosyd.app") if name.startswith(workers)] == []
