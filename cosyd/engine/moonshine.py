@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from cosyd.engine.golden import Best, Close, Golden
 from cosyd.engine.network import Network
 from cosyd.engine.ort import open_ort_cpu
-from cosyd.engine.prepared import prepared
+from cosyd.engine.prepared import key_of, prepared
 from cosyd.engine.profiles import Profile
 from cosyd.engine.recipe import Audio, Feeds, Recipe
 
@@ -104,11 +104,11 @@ def moonshine(
     """
     from cosyd.engine import moonshine_plain
 
-    published = (folder / ENCODER, folder / DECODER)
+    key = key_of((folder / ENCODER, folder / DECODER))
     made: dict[str, Path] = {}
     for name in PROFILES:
         make = partial(getattr(moonshine_plain, name), folder)
-        made[name] = prepared(cache, f"moonshine-{name}", published, make)
+        made[name] = prepared(cache, f"moonshine-{name}", key, make)
         alive()
     golden = _golden(made["encoder"], made["first"], speech)
     networks = {

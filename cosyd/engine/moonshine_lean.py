@@ -40,7 +40,7 @@ from cosyd.engine.moonshine import (
     past,
     present,
 )
-from cosyd.engine.prepared import prepared
+from cosyd.engine.prepared import key_of, prepared
 from cosyd.engine.quantised import Published, beside
 from cosyd.engine.writer import CONTRIB, INT64, GraphWriter
 
@@ -57,12 +57,12 @@ ATTENTION = f"{CONTRIB}.MultiHeadAttention"
 
 def lean_files(folder: Path) -> dict[str, Path | bytes]:
     """The encoder and the decoder, in this order: where they lie, beside the published files, or what they
-    contain, where nothing can be written there. Made the first time. Raises ModelMissing, ModelDamaged."""
+    contain, where nothing can be written there. Made the first time. Raises ModelError."""
     files: dict[str, Path | bytes] = {}
+    key = key_of((folder / ENCODER, folder / DECODER))
     for part, make in (("encoder", encoder), ("decoder", decoder)):
         try:
-            published = (folder / ENCODER, folder / DECODER)
-            files[part] = prepared(folder, f"lean-{part}", published, partial(make, folder))
+            files[part] = prepared(folder, f"lean-{part}", key, partial(make, folder))
         except OSError as error:
             log.warning(
                 "%s: Moonshine's %s, rewritten, cannot be kept there (%s), so every start takes some seconds "

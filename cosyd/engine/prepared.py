@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cosyd.engine.plan import write_whole
-from cosyd.errors import ModelMissing
+from cosyd.errors import ModelError, ModelMissing
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +26,12 @@ def onnx_folder(cache: Path) -> Path:
     return cache / "onnx"
 
 
-def prepared(folder: Path, name: str, published: Path | Sequence[Path], make: Callable[[], bytes]) -> Path:
-    """Where the network lies that ``make`` makes of the published file or files.
+def prepared(folder: Path, name: str, key: str, make: Callable[[], bytes]) -> Path:
+    """Where the network lies that ``make`` makes. ``key``: of the published files that it makes it of.
 
-    Raises ModelMissing, what ``make`` raises, and OSError where it cannot be written.
+    Raises what ``make`` raises, and OSError where it cannot be written.
     """
-    files = [published] if isinstance(published, Path) else list(published)
-    path = folder / f"{name}-{_key(files)}.onnx"
+    path = folder / f"{name}-{key}.onnx"
     if path.is_file():
         return path
     write_whole(path, make())
@@ -40,15 +39,21 @@ def prepared(folder: Path, name: str, published: Path | Sequence[Path], make: Ca
     for other in set(folder.glob(f"{name}-*.onnx")) - {path}:
         with contextlib.suppress(OSError):
             other.unlink()
-    log.info("%s: prepared from %s, %.0f MB", path.name, files[0].name, path.stat().st_size / 1e6)
+    log.info("%s: prepared, %.0f MB", path.name, path.stat().st_size / 1e6)
     return path
 
 
-def _key(published: Sequence[Path]) -> str:
+def key_of(published: Sequence[Path]) -> str:
+    """Of all that several networks are made of: to be read once for all of them, at every start.
+
+    Raises ModelMissing; ModelError for what cannot be read.
+    """
     digest = hashlib.sha256(str(RECIPES).encode())
     for path in published:
         try:
             digest.update(path.read_bytes())
         except FileNotFoundError:
             raise ModelMissing(f"{path}: not there; run: cosyd models pull") from None
+        except OSError as error:
+            raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
     return digest.hexdigest()[:16]
