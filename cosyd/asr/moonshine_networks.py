@@ -115,7 +115,7 @@ class HostNetworks:
 def open_on_processor(folder: Path, name: str, *, threads: int = 1, reason: str = "") -> HostNetworks:
     """From a folder with the published files. ``reason``: why not on a GPU. Raises ModelMissing or
     ModelDamaged. The first time takes some seconds."""
-    from cosyd.engine.moonshine_lean import lean_files
+    from cosyd.engine.moonshine_files import lean_files
     from cosyd.engine.ort import open_ort_cpu
 
     # No arena: every length of audio has another shape, and the arena would keep a piece for each.

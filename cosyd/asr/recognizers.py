@@ -78,7 +78,7 @@ def hears(model: str, language: str) -> bool:
 def prepare(model: str, folder: Path) -> None:
     """What a model that has just been pulled needs before its first use. Raises ModelDamaged."""
     if model in ON_ENGINES:
-        from cosyd.engine.moonshine_lean import lean_files
+        from cosyd.engine.moonshine_files import lean_files
 
         lean_files(folder)
 

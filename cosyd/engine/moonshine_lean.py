@@ -19,9 +19,7 @@ a difference in the last bit moves a value that is rounded to 8 bits, and that a
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +38,8 @@ from cosyd.engine.moonshine import (
     past,
     present,
 )
-from cosyd.engine.prepared import key_of, prepared
 from cosyd.engine.quantised import Published, beside
 from cosyd.engine.writer import CONTRIB, INT64, GraphWriter
-
-log = logging.getLogger(__name__)
 
 ROTARY = 32  # values of a head that are turned
 ROTARY_BASE = 10_000.0
@@ -53,26 +48,6 @@ TOKENS_LIMIT = 1_024
 SCALE = HEAD_SIZE**-0.5
 EPSILON = 1e-5
 ATTENTION = f"{CONTRIB}.MultiHeadAttention"
-
-
-def lean_files(folder: Path) -> dict[str, Path | bytes]:
-    """The encoder and the decoder, in this order: where they lie, beside the published files, or what they
-    contain, where nothing can be written there. Made the first time. Raises ModelError."""
-    files: dict[str, Path | bytes] = {}
-    key = key_of((folder / ENCODER, folder / DECODER))
-    for part, make in (("encoder", encoder), ("decoder", decoder)):
-        try:
-            files[part] = prepared(folder, f"lean-{part}", key, partial(make, folder))
-        except OSError as error:
-            log.warning(
-                "%s: Moonshine's %s, rewritten, cannot be kept there (%s), so every start takes some seconds "
-                "longer; start cosyd once as a user who may write there",
-                folder,
-                part,
-                error.strerror or error,
-            )
-            files[part] = make(folder)
-    return files
 
 
 def encoder(folder: Path) -> bytes:

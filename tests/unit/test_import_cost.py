@@ -29,6 +29,7 @@ MODULES = (
     "cosyd.frontend.factory",
     "cosyd.asr.recognizers",
     "cosyd.engine.choose",
+    "cosyd.engine.moonshine_files",
     "cosyd.models.onnx",
     "cosyd.models.pull",
     "cosyd.runtime.offline",

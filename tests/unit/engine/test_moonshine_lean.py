@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cosyd.engine import moonshine_lean
+from cosyd.engine import moonshine_files, moonshine_lean
 from cosyd.engine.moonshine import DECODER, ENCODER, LAYERS, cache_names, past, present
 from cosyd.engine.ort import OrtEngine, open_ort_cpu
 from cosyd.engine.recipe import read_wav
@@ -24,7 +26,7 @@ class Both:
     """The published decoder and ours, over the published encoder's view of a piece of speech."""
 
     def __init__(self, folder: Path, audio: Array) -> None:
-        files = moonshine_lean.lean_files(folder)
+        files = moonshine_files.lean_files(folder)
         self.encoder, self.decoder = (open_ort_cpu(file, name=part) for part, file in files.items())
         self.published = open_ort_cpu(folder / DECODER)
         mask = np.ones((1, audio.size), np.int64)
@@ -121,12 +123,12 @@ def _distance(found: Array, expected: Array) -> float:
 
 
 def test_what_is_made_is_kept_readable_for_all_beside_the_published_files(folder: Path) -> None:
-    files = moonshine_lean.lean_files(folder)
+    files = moonshine_files.lean_files(folder)
     for part, path in files.items():
         assert isinstance(path, Path)
         assert path.parent == folder and path.name.startswith(f"lean-{part}-")
         assert path.stat().st_mode & 0o444 == 0o444
-    assert moonshine_lean.lean_files(folder) == files
+    assert moonshine_files.lean_files(folder) == files
 
 
 def test_where_nothing_can_be_written_they_are_made_for_this_start(
@@ -135,9 +137,9 @@ def test_where_nothing_can_be_written_they_are_made_for_this_start(
     def closed(*args: object) -> Path:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(moonshine_lean, "prepared", closed)
+    monkeypatch.setattr(moonshine_files, "prepared", closed)
     with caplog.at_level(logging.WARNING):
-        files = moonshine_lean.lean_files(folder)
+        files = moonshine_files.lean_files(folder)
     assert all("Read-only file system" in record.getMessage() for record in caplog.records) and caplog.records
     assert isinstance(files["decoder"], bytes)
     with open_ort_cpu(files["decoder"], name="decoder") as engine:
@@ -146,7 +148,7 @@ def test_where_nothing_can_be_written_they_are_made_for_this_start(
 
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match="cosyd models pull"):
-        moonshine_lean.lean_files(tmp_path)
+        moonshine_files.lean_files(tmp_path)
 
 
 def test_another_network_is_damaged(tmp_path: Path, folder: Path, models_dir: Path) -> None:
@@ -155,3 +157,15 @@ def test_another_network_is_damaged(tmp_path: Path, folder: Path, models_dir: Pa
     with pytest.raises(ModelDamaged, match="cosyd models verify"):
         moonshine_lean.decoder(tmp_path)
     assert not list(tmp_path.glob("lean-*"))
+
+
+def test_a_start_that_finds_them_does_not_load_what_writes_networks(folder: Path) -> None:
+    moonshine_files.lean_files(folder)
+    program = (
+        "import sys; from pathlib import Path; from cosyd.asr.moonshine_networks import open_on_processor; "
+        f"open_on_processor(Path({str(folder)!r}), 'tiny').close(); print('onnx' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,43 @@
+"""The files of Moonshine's networks for the processor, made by ``moonshine_lean`` when they are not there.
+
+Apart from it, so that a start that finds them does not load what writes networks (the package onnx).
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from pathlib import Path
+
+from cosyd.engine.moonshine import DECODER, ENCODER
+from cosyd.engine.prepared import key_of, prepared
+
+log = logging.getLogger(__name__)
+
+PARTS = ("encoder", "decoder")
+
+
+def lean_files(folder: Path) -> dict[str, Path | bytes]:
+    """The encoder and the decoder, in this order: where they lie, beside the published files, or what they
+    contain, where nothing can be written there. Made the first time. Raises ModelError."""
+    files: dict[str, Path | bytes] = {}
+    key = key_of((folder / ENCODER, folder / DECODER))
+    for part in PARTS:
+        try:
+            files[part] = prepared(folder, f"lean-{part}", key, partial(_make, part, folder))
+        except OSError as error:
+            log.warning(
+                "%s: Moonshine's %s, rewritten, cannot be kept there (%s), so every start takes some seconds "
+                "longer; start cosyd once as a user who may write there",
+                folder,
+                part,
+                error.strerror or error,
+            )
+            files[part] = _make(part, folder)
+    return files
+
+
+def _make(part: str, folder: Path) -> bytes:
+    from cosyd.engine import moonshine_lean
+
+    return moonshine_lean.encoder(folder) if part == "encoder" else moonshine_lean.decoder(folder)
