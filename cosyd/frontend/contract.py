@@ -66,7 +66,7 @@ class StreamFrontEnd(Protocol):
         ...
 
     def step(self) -> FrontBatch | None:
-        """One block of every slot that has one; None when no slot has."""
+        """One block or several of slots that have some; None when no slot has."""
         ...
 
     def statistics(self, slot: int) -> SlotStatistics:

@@ -57,7 +57,7 @@ class Dtln:
         self._state[:, :, slots] = 0
 
     def process(self, slots: Slots, x: Samples) -> Samples:
-        """float32 [n, block] -> float32 [n, block], denoised, ``delay`` samples late."""
+        """float32 [n, whole blocks] -> the same shape, denoised, ``delay`` samples late."""
         heard = np.concatenate((self._heard[slots], x), axis=1)
         spectrum = np.fft.rfft(_windows(heard))  # [hops, n, bins]
         mask = self._run(0, self._mask, slots, np.abs(spectrum).astype(np.float32, copy=False))
@@ -75,11 +75,18 @@ class Dtln:
         return y
 
     def _overlap_add(self, slots: Slots, frames: Samples, block: int) -> Samples:
-        """Add up windows [hops, n, window], each a hop after the one before."""
-        total = np.zeros((frames.shape[1], block + self.delay), np.float32)
+        """Add up windows [hops, n, window], each a hop after the one before.
+
+        Of all windows one hop's length at a time, the last first: so each sample gets the windows that cover
+        it in the order in which they come, and its bits do not depend on how many come at once.
+        """
+        hops, streams, _ = frames.shape
+        parts = frames.reshape(hops, streams, FRAME.window_hops, FRAME.hop)
+        total = np.zeros((streams, block + self.delay), np.float32)
         total[:, : self.delay] = self._overlap[slots]
-        for hop, frame in enumerate(frames):
-            total[:, hop * FRAME.hop : hop * FRAME.hop + FRAME.window] += frame
+        sums = total.reshape(streams, -1, FRAME.hop).swapaxes(0, 1)  # a view: [all hops, n, hop]
+        for part in reversed(range(FRAME.window_hops)):
+            sums[part : part + hops] += parts[:, :, part]
         self._overlap[slots] = total[:, block:]
         return total[:, :block]
 

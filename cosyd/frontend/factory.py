@@ -8,7 +8,7 @@ from cosyd.config.schema import FrontendConfig
 from cosyd.frontend.dtln import Dtln
 from cosyd.frontend.front_end import FrontEnd, needs_denoiser
 from cosyd.frontend.silero import SileroVad
-from cosyd.frontend.stage import Stage
+from cosyd.frontend.stage import Detector, Stage
 from cosyd.models.store import ModelStore
 
 DENOISE_MODEL = "dtln"
@@ -20,7 +20,7 @@ def models_needed(config: FrontendConfig) -> list[str]:
     return [VAD_MODEL, DENOISE_MODEL] if needs_denoiser(config) else [VAD_MODEL]
 
 
-def make_vad(store: ModelStore, slots: int) -> Stage:
+def make_vad(store: ModelStore, slots: int) -> Detector:
     """The voice activity stage, its model verified."""
     return SileroVad(store.require(VAD_MODEL) / "silero_vad_16k_op15.onnx", slots)
 

@@ -23,9 +23,10 @@ class DcRemoval:
     """First-order high-pass, y[n] = x[n] - x[n-1] + a·y[n-1], over blocks of many streams.
 
     The recursion is unrolled into matrix products: within runs of 16 samples by a triangular matrix of
-    powers of a, and over the runs' ends by another. Each product is made per stream with the same shape
-    (numpy loops over the leading axis), so a stream's bits do not depend on the batch. The sample before the
-    first is taken to be the first, so a constant offset makes no step.
+    powers of a, and over the runs' ends of a block by another. Each product is made per stream and block
+    with the same shape (numpy loops over the leading axis), so a stream's bits depend neither on the batch
+    nor on how many blocks come at once. The sample before the first is taken to be the first, so a constant
+    offset makes no step.
     """
 
     delay = 0
@@ -36,8 +37,8 @@ class DcRemoval:
         self._within = _powers(pole, _RUN)
         self._across = _powers(pole**_RUN, runs)
         self._decay = (pole ** np.arange(1, _RUN + 1)).astype(np.float32)
-        self._carry = np.float32(pole**_RUN)
-        self._runs = runs
+        self._fade = (pole ** (_RUN * np.arange(1, runs + 1))).astype(np.float32)
+        self._block, self._runs = block, runs
         self._x = np.zeros(slots, np.float32)
         self._y = np.zeros(slots, np.float32)
         self._fresh = np.ones(slots, np.bool_)
@@ -51,20 +52,33 @@ class DcRemoval:
         self._fresh[slots] = True
 
     def process(self, slots: Slots, x: Samples) -> Samples:
-        """float32 [n, block] -> float32 [n, block]."""
-        before = np.where(self._fresh[slots], x[:, 0], self._x[slots])
-        difference = x.copy()
-        difference[:, 1:] -= x[:, :-1]
-        difference[:, 0] -= before
-        y: Samples = np.matmul(difference.reshape(len(x), self._runs, _RUN), self._within)
-        ends = y[:, None, :, -1].copy()
-        ends[:, 0, 0] += self._carry * self._y[slots]
-        ends = np.matmul(ends, self._across)[:, 0]  # the true value at each run's end
-        ends[np.abs(ends) < _NOTHING] = 0
-        start = np.concatenate((self._y[slots, None], ends[:, :-1]), axis=1)
-        y += start[:, :, None] * self._decay
-        self._x[slots], self._y[slots], self._fresh[slots] = x[:, -1], ends[:, -1], False
+        """float32 [n, whole blocks] -> the same shape."""
+        rows = len(x) * (x.shape[1] // self._block)
+        difference = np.empty_like(x)
+        np.subtract(x[:, 1:], x[:, :-1], out=difference[:, 1:])
+        difference[:, 0] = x[:, 0] - np.where(self._fresh[slots], x[:, 0], self._x[slots])
+        y: Samples = np.matmul(difference.reshape(rows, self._runs, _RUN), self._within)
+        starts = self._starts(slots, np.matmul(y[:, None, :, -1].copy(), self._across)[:, 0])
+        y += starts.reshape(rows, self._runs, 1) * self._decay
+        self._x[slots], self._fresh[slots] = x[:, -1], False
         return y.reshape(x.shape)
+
+    def _starts(self, slots: Slots, ends: Samples) -> Samples:
+        """What each run begins with, [n, runs of all blocks], and the state after the last.
+
+        ``ends`` [n · blocks, runs]: the value at each run's end if its block began at rest.
+        """
+        ends = ends.reshape(len(slots), -1, self._runs)
+        last = self._y[slots]
+        starts = np.empty_like(ends)
+        for block in range(ends.shape[1]):
+            part = ends[:, block]
+            part += last[:, None] * self._fade
+            part[np.abs(part) < _NOTHING] = 0
+            starts[:, block, 0], starts[:, block, 1:] = last, part[:, :-1]
+            last = part[:, -1]
+        self._y[slots] = last
+        return starts
 
 
 def _powers(base: float, size: int) -> Samples:
@@ -88,7 +102,7 @@ class Delay:
         self._kept[slots] = 0
 
     def process(self, slots: Slots, x: Samples) -> Samples:
-        """float32 [n, block] -> float32 [n, block]."""
+        """float32 [n, samples] -> the same shape."""
         line = np.concatenate((self._kept[slots], x), axis=1)
         self._kept[slots] = line[:, x.shape[1] :]
         return line[:, : x.shape[1]]

@@ -1,8 +1,8 @@
 """From device frames to what the recogniser hears and the probability that it is speech.
 
 Each stream is mixed and resampled as it comes (``push``); from there on one call a stage works on a block of
-every stream that has one (``step``). Which stages there are follows from the configuration: the denoiser does
-not exist where nobody hears it.
+every stream that has one, or on several where they wait already (``step``). Which stages there are follows
+from the configuration: the denoiser does not exist where nobody hears it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ from cosyd.frontend.filters import DcRemoval, Delay
 from cosyd.frontend.intake import ArrayIntake, Intake
 from cosyd.frontend.pcm import Frames
 from cosyd.frontend.resting import RestingDenoiser
-from cosyd.frontend.stage import Samples, Slots, Stage
+from cosyd.frontend.stage import Detector, Samples, Slots, Stage
 from cosyd.spec import FRAME, AudioSpec
 from cosyd.types import Backend, Voice
 
 PENDING_BLOCKS = (
     64  # blocks that wait for step(), a slot: 2 s, the longest that a reader should hand over at once
 )
+STEP_BLOCKS = 8  # of a stream in one step(), at most: with more the weights are hardly read less often
 
 
 @dataclass(frozen=True)
 class FrontBatch:
-    """One block of each of n streams. ``samples`` is the source clock of each block's first sample.
+    """n blocks of one or more streams; those of one stream in their order.
+
+    ``samples`` is the source clock of each block's first sample.
 
     ``voices``: by slot, who is around; of streams from microphone arrays only.
     """
@@ -71,7 +74,7 @@ class FrontEnd:
     """
 
     def __init__(
-        self, frontend: FrontendConfig, vad_model: Stage, denoise_model: Stage | None, slots: int
+        self, frontend: FrontendConfig, vad_model: Detector, denoise_model: Stage | None, slots: int
     ) -> None:
         self._config = frontend
         self._vad = vad_model
@@ -178,7 +181,7 @@ class FrontEnd:
         return SlotStatistics(int(self._tail[slot] - self._head[slot]), self._intakes[slot].nonfinite)
 
     def step(self) -> FrontBatch | None:
-        """Process one block of every slot that has one; None when no slot has.
+        """Process blocks that wait, of each slot that has any equally many; None when no slot has one.
 
         Blocks of a stream that lie before its time 0 (see Intake) are processed and not given.
         """
@@ -187,28 +190,39 @@ class FrontEnd:
             if early.any():
                 self._run_in(slots[early])
                 continue
-            blocks, clocks = self._next_blocks(slots)
+            count = self._waiting_together(slots)
+            blocks, clocks = self._next_blocks(slots, count)
             asr, prob, voices = self._hear(slots, blocks)
-            return FrontBatch(slots, clocks, asr, prob, voices)
+            return _batch(slots, clocks, asr, prob, voices)
         return None
 
-    def _next_blocks(self, slots: Slots) -> tuple[Samples, NDArray[np.int64]]:
-        """Take a block of each slot; what the intakes held back for want of room moves up."""
+    def _waiting_together(self, slots: Slots) -> int:
+        """Blocks that each of these slots has, to be processed at once. What becomes of a block of an array
+        is what its next one goes by."""
+        if self._arrays and any(int(slot) in self._arrays for slot in slots):
+            return 1
+        return min(STEP_BLOCKS, int((self._tail[slots] - self._head[slots]).min()))
+
+    def _next_blocks(self, slots: Slots, count: int) -> tuple[Samples, NDArray[np.int64]]:
+        """Take ``count`` blocks of each slot, [n, count · block], and their clocks [n, count].
+
+        What the intakes held back for want of room moves up.
+        """
         head = self._head[slots]
-        place = head % PENDING_BLOCKS
-        blocks, clocks = self._blocks[slots, place], self._clocks[slots, place]
+        place = (head[:, None] + np.arange(count)) % PENDING_BLOCKS
+        blocks, clocks = self._blocks[slots[:, None], place], self._clocks[slots[:, None], place]
         if self._arrays:
             for row, slot in enumerate(slots):
                 if (array := self._arrays.get(int(slot))) is not None:
-                    blocks[row] = array.path.process(self._rows[int(slot)][place[row]])
-        self._head[slots] = head + 1
+                    blocks[row, 0] = array.path.process(self._rows[int(slot)][place[row, 0]])
+        self._head[slots] = head + count
         for slot in tuple(self._full):
             self._fill(slot, self._intakes[slot])
-        return blocks, clocks
+        return blocks.reshape(len(slots), -1), clocks
 
     def _run_in(self, slots: Slots) -> None:
         """Blocks before time 0 come out of the denoiser and the delay first, and nobody hears them."""
-        x, _ = self._next_blocks(slots)
+        x, _ = self._next_blocks(slots, 1)
         self._discard[slots] -= 1
         if self._dc is not None:
             x = self._dc.process(slots, x)
@@ -217,20 +231,20 @@ class FrontEnd:
                 stage.process(slots, x)
 
     def _hear(self, slots: Slots, x: Samples) -> tuple[Samples, Samples, dict[int, tuple[Voice, ...]]]:
-        """What the recogniser hears of raw blocks [n, block], the probabilities of speech [n], voices."""
+        """Of raw blocks [n, whole blocks]: what the recogniser hears, probabilities [n, blocks], voices."""
         if self._dc is not None:
             x = self._dc.process(slots, x)
         if self._denoise is None or self._delay is None:
-            prob = self._vad.process(slots, x)
+            prob = self._vad.detect(slots, x)
             return x, prob, self._tell_arrays(slots, x, None, prob)
         raw = self._delay.process(slots, x)
         if self._resting is not None:
-            prob = self._vad.process(slots, raw)
+            prob = self._vad.detect(slots, raw)
             denoised = self._resting.process(slots, x, raw, prob)
         else:
             denoised = self._denoise.process(slots, x)
             signal = denoised if self._config.vad_input == "denoised" else raw
-            prob = self._vad.process(slots, signal)
+            prob = self._vad.detect(slots, signal)
         return self._blend(raw, denoised), prob, self._tell_arrays(slots, raw, denoised, prob)
 
     def _tell_arrays(
@@ -241,7 +255,7 @@ class FrontEnd:
             return {}
         return {
             int(slot): self._arrays[int(slot)].path.heard(
-                raw[row], None if denoised is None else denoised[row], float(prob[row])
+                raw[row], None if denoised is None else denoised[row], float(prob[row, 0])
             )
             for row, slot in enumerate(slots)
             if int(slot) in self._arrays
@@ -257,17 +271,17 @@ class FrontEnd:
 
     def _fill(self, slot: int, intake: Intake | ArrayIntake) -> bool:
         """Move the intake's blocks into the ring; True when the ring is full."""
-        while self._tail[slot] - self._head[slot] < PENDING_BLOCKS:
-            if (taken := intake.take()) is None:
-                self._full.discard(slot)
-                return False
-            place = self._tail[slot] % PENDING_BLOCKS
-            block, self._clocks[slot, place] = taken
-            if block.ndim == 1:
-                self._blocks[slot, place] = block
-            else:
-                self._rows[slot][place] = block
-            self._tail[slot] += 1
+        tail = self._tail[slot]
+        room = int(PENDING_BLOCKS - tail + self._head[slot])
+        blocks, clocks = intake.take(room)
+        if len(blocks):
+            place = (tail + np.arange(len(blocks))) % PENDING_BLOCKS
+            (self._rows[slot] if slot in self._arrays else self._blocks[slot])[place] = blocks
+            self._clocks[slot, place] = clocks
+            self._tail[slot] = tail + len(blocks)
+        if len(blocks) < room:
+            self._full.discard(slot)
+            return False
         self._full.add(slot)
         return True
 
@@ -279,3 +293,16 @@ class FrontEnd:
         self._full.discard(slot)
         self._head[slot] = self._tail[slot] = 0
         self._discard[slot] = self._intakes[slot].discard
+
+
+def _batch(
+    slots: Slots,
+    clocks: NDArray[np.int64],
+    asr: Samples,
+    prob: Samples,
+    voices: Mapping[int, tuple[Voice, ...]],
+) -> FrontBatch:
+    """Of [n, blocks] of everything: the first block of each stream, then the second of each."""
+    streams, count = clocks.shape
+    blocks = asr.reshape(streams, count, -1).swapaxes(0, 1).reshape(streams * count, -1)
+    return FrontBatch(np.tile(slots, count), clocks.T.ravel(), blocks, prob.T.ravel(), voices)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosyd.frontend.clock import FrameClock
 from cosyd.frontend.pcm import Frames, Mixer, to_float
@@ -15,6 +16,8 @@ from cosyd.spec import FRAME, AudioSpec
 
 if TYPE_CHECKING:
     from cosyd.array.path import ArrayPath
+
+Clocks = NDArray[np.int64]
 
 _PIECE_S = 0.25
 
@@ -66,14 +69,13 @@ class Intake:
         """End of the stream: everything received comes out, the last block filled up."""
         self._resampler.finish(self._resampler.expected + self._delay)
 
-    def take(self) -> tuple[Samples, int] | None:
-        """The next block and the source clock of its first sample when it has passed the stages."""
-        block = self._resampler.take()
-        if block is None:
-            return None
-        sample = self._clock.origin + self._resampler.input_time(self._out)
-        self._out += FRAME.block
-        return block, sample
+    def take(self, most: int) -> tuple[Samples, Clocks]:
+        """The next blocks [blocks, block] that there are, at most ``most``, and the source clock of the first
+        sample of each when it has passed the stages."""
+        blocks = self._resampler.take_blocks(most)
+        outputs = self._out + FRAME.block * np.arange(len(blocks))
+        self._out += FRAME.block * len(blocks)
+        return blocks, self._clock.origin + self._resampler.input_time(outputs)
 
 
 class ArrayIntake:
@@ -125,11 +127,10 @@ class ArrayIntake:
         for resampler in self._resamplers:
             resampler.finish(resampler.expected + self._delay)
 
-    def take(self) -> tuple[Samples, int] | None:
-        """The next block [rows, block] and the source clock of its first sample after path and stages."""
-        rows = [resampler.take() for resampler in self._resamplers]
-        if rows[0] is None:  # they all get and give alike
-            return None
-        sample = self._clock.origin + self._resamplers[0].input_time(self._out)
-        self._out += FRAME.block
-        return np.stack([row for row in rows if row is not None]), sample
+    def take(self, most: int) -> tuple[Samples, Clocks]:
+        """The next blocks [blocks, rows, block] that there are, at most ``most``, and the source clock of the
+        first sample of each after path and stages."""
+        rows = [resampler.take_blocks(most) for resampler in self._resamplers]  # they all get and give alike
+        outputs = self._out + FRAME.block * np.arange(len(rows[0]))
+        self._out += FRAME.block * len(rows[0])
+        return np.stack(rows, axis=1), self._clock.origin + self._resamplers[0].input_time(outputs)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import gcd
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ MOST_PHASES = (
     4096  # odd rates have up to 16,000 phases; rounding the time to 1/4096 sample costs -79 dB at most
 )
 _CHUNK = 1 << 16  # filter taps designed at a time, to bound memory
+
+Index = TypeVar("Index", int, NDArray[np.int64])
 
 
 @lru_cache(maxsize=16)
@@ -74,7 +77,6 @@ class Resampler:
         self._before = self._taps.shape[1] // 2 - (
             self._taps.shape[1] > 1
         )  # taps before an output's own sample
-        self._steps = np.arange(block, dtype=np.int64) * self._down
         self.reset()
 
     def reset(self) -> None:
@@ -96,8 +98,8 @@ class Resampler:
         """Outputs that lie within the input received: ceil(received · rate_out / rate_in)."""
         return -(-self._received * self._up // self._down)
 
-    def input_time(self, output: int) -> int:
-        """Index of the input sample nearest to an output's time."""
+    def input_time(self, output: Index) -> Index:
+        """Index of the input sample nearest to an output's time; of each, for an array of outputs."""
         return (2 * output * self._down + self._up) // (2 * self._up)
 
     def push(self, samples: Samples) -> None:
@@ -125,28 +127,42 @@ class Resampler:
 
     def take(self) -> Samples | None:
         """The next block, float32 [block], or None when there is not enough input for it."""
-        if not self._received or self._next == self._until:
-            return None
-        width = self._taps.shape[1]
-        last = (self._next + self._block - 1) * self._down // self._up - self._before
-        if last + width > self._first + len(self._buffer):
-            return None
-        base, rest = divmod(self._next * self._down, self._up)
-        out = self._filter(self._buffer[base - self._before - self._first :], rest)
-        self._next += self._block
-        self._discard()
-        return out
+        blocks = self.take_blocks(1)
+        return blocks[0] if len(blocks) else None
 
-    def _filter(self, x: Samples, rest: int) -> Samples:
-        """One block; the first output's window begins at x[0], its time is rest/up samples further on."""
+    def take_blocks(self, most: int) -> Samples:
+        """The next blocks that there is input for, float32 [blocks, block]; at most ``most``, or none."""
+        count = min(most, self._waiting)
+        if count <= 0:
+            return np.empty((0, self._block), np.float32)
+        base, rest = divmod(self._next * self._down, self._up)
+        out = self._filter(self._buffer[base - self._before - self._first :], rest, count * self._block)
+        self._next += count * self._block
+        self._discard()
+        return out.reshape(count, self._block)
+
+    @property
+    def _waiting(self) -> int:
+        """Blocks that there is input for."""
+        if not self._received:
+            return 0
+        # The newest input that may be an output's own: as many taps as come after it are there.
+        own = self._first + len(self._buffer) - self._taps.shape[1] + self._before
+        end = (own * self._up + self._up - 1) // self._down + 1  # outputs whose own sample is that or earlier
+        if self._until is not None:
+            end = min(end, self._until)
+        return int((end - self._next) // self._block)
+
+    def _filter(self, x: Samples, rest: int, count: int) -> Samples:
+        """``count`` outputs; the first's window begins at x[0], its time is rest/up samples further on."""
         width = self._taps.shape[1]
         if width == 1:
-            return x[: self._block].copy()
+            return x[:count].copy()
         if self._up == 1:  # a whole-number ratio: every output has the same taps
-            shape, strides = (self._block, width), (x.strides[0] * self._down, x.strides[0])
+            shape, strides = (count, width), (x.strides[0] * self._down, x.strides[0])
             windows, taps, product = _view(x, shape, strides), self._taps[0], "kt,t->k"
         else:
-            whole, part = np.divmod(self._steps + rest, self._up)
+            whole, part = np.divmod(np.arange(count) * self._down + rest, self._up)
             phases = len(self._taps) - 1
             phase = (2 * part * phases + self._up) // (2 * self._up)  # the nearest that there is
             windows = _view(x, (len(x) - width + 1, width), x.strides * 2)[whole]

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from cosyd.frontend.stage import Samples, Slots, Stage
 from cosyd.spec import FRAME
 
+Counts = NDArray[np.int64]
+
 # Far below where an utterance starts (0.6) or goes on (0.45) by default, so speech that begins softly is
 # denoised from before the gate notices; above what silence and steady noise get, else there would be no rest.
 WAKE_PROB = 0.15
@@ -42,30 +44,56 @@ class RestingDenoiser:
         self._quiet[slots] = 0
 
     def process(self, slots: Slots, x: Samples, raw: Samples, prob: Samples) -> Samples:
-        """``x`` float32 [n, block] -> denoised, or the row of ``raw`` where the stream rests.
+        """``x`` float32 [n, whole blocks] -> denoised, or of ``raw`` the blocks in which the stream rests.
 
-        ``raw``: ``x``, as late as the stage's output; ``prob`` [n]: how probably a row of ``raw`` is speech.
+        ``raw``: ``x``, as late as the stage's output; ``prob`` [n, blocks]: how probably each block of it is
+        speech.
         """
-        before = self._quiet[slots]
-        quiet = (before + 1) * (prob < WAKE_PROB)
-        self._quiet[slots] = quiet
-        resting = quiet > REST_AFTER
-        if resting.all():
+        before, quiet = self._count(slots, prob)
+        if (quiet > REST_AFTER).all():
             self._keep(slots, quiet, x)
             return raw
-        self._keep(slots[resting], quiet[resting], x[resting])
+        if (before <= REST_AFTER).all() and (quiet <= REST_AFTER).all():
+            return self._stage.process(slots, x)
+        parts = [
+            self._process_one(slots, x[:, block], raw[:, block], before[:, at], quiet[:, at])
+            for at, block in enumerate(_each_block(prob.shape[1]))
+        ]
+        return np.concatenate(parts, axis=1)
+
+    def _count(self, slots: Slots, prob: Samples) -> tuple[Counts, Counts]:
+        """Blocks since the last that may have been speech, before each block and after it: [n, blocks]."""
+        counts = np.empty((len(slots), prob.shape[1] + 1), np.int64)
+        counts[:, 0] = self._quiet[slots]
+        soft = prob < WAKE_PROB
+        for block in range(prob.shape[1]):
+            counts[:, block + 1] = (counts[:, block] + 1) * soft[:, block]
+        self._quiet[slots] = counts[:, -1]
+        return counts[:, :-1], counts[:, 1:]
+
+    def _process_one(self, slots: Slots, x: Samples, raw: Samples, before: Counts, quiet: Counts) -> Samples:
+        """One block, in which some streams rest or wake."""
+        resting = quiet > REST_AFTER
+        self._keep(slots[resting], quiet[resting, None], x[resting])
         for row in np.flatnonzero((quiet == 0) & (before > REST_AFTER)):
             self._catch_up(slots[row : row + 1], int(before[row]) - REST_AFTER)
         awake = ~resting
         denoised = raw.copy()
-        denoised[awake] = self._stage.process(slots[awake], x[awake])
+        if awake.any():
+            denoised[awake] = self._stage.process(slots[awake], x[awake])
         return denoised
 
-    def _keep(self, slots: Slots, quiet: NDArray[np.int64], x: Samples) -> None:
-        """Note what resting slots miss."""
-        self._missed[slots, (quiet - REST_AFTER - 1) % WARM_UP] = x
+    def _keep(self, slots: Slots, quiet: Counts, x: Samples) -> None:
+        """Note what resting slots miss: ``x`` [n, whole blocks], ``quiet`` [n, blocks]."""
+        place = (quiet - REST_AFTER - 1) % WARM_UP
+        self._missed[slots[:, None], place] = x.reshape(*quiet.shape, FRAME.block)
 
     def _catch_up(self, slot: Slots, missed: int) -> None:
         """Run the stage over the last of so many blocks that this one slot missed."""
         last = np.arange(max(0, missed - WARM_UP), missed) % WARM_UP
         self._stage.process(slot, self._missed[slot, last].reshape(1, -1))
+
+
+def _each_block(count: int) -> list[slice]:
+    """Where each of so many blocks is in an array of samples."""
+    return [slice(at * FRAME.block, (at + 1) * FRAME.block) for at in range(count)]

@@ -37,8 +37,16 @@ class Stage(Protocol):
         ...
 
     def process(self, slots: Slots, x: Samples) -> Samples:
-        """``x`` float32 [n, block] -> float32 [n, block] (a filter) or [n] (a detector's probability).
+        """``x`` float32 [n, whole blocks] -> the same shape; bits are those of one block after the other.
 
-        A denoiser also takes several blocks at once, [n, whole blocks] -> the same shape.
+        Of a detector: [n, block] -> its probability [n].
         """
+        ...
+
+
+class Detector(Stage, Protocol):
+    """Tells of each block how probably there is something in it."""
+
+    def detect(self, slots: Slots, x: Samples) -> Samples:
+        """``x`` float32 [n, whole blocks] -> [n, blocks]; bits are those of one block after the other."""
         ...

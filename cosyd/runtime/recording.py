@@ -193,7 +193,7 @@ class _Stretch:
 
     def _stepped(self) -> Iterator[Piece]:
         while (batch := self._front_end.step()) is not None:
-            frames = batch.asr[0][:, None].copy()
+            frames = batch.asr.reshape(-1, 1).copy()
             yield Piece(self._next, frames)
             self._next += len(frames)
 

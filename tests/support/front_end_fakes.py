@@ -7,10 +7,22 @@ import numpy as np
 from cosyd.frontend.contract import StreamFrontEnd
 from cosyd.frontend.filters import Delay
 from cosyd.frontend.front_end import FrontBatch
+from cosyd.spec import FRAME
 from cosyd.types import Backend
 
 
-class LoudnessVad:
+class BlockByBlock:
+    """A detector whose rule is about one block: of several it is asked one after the other."""
+
+    def process(self, slots: np.ndarray, x: np.ndarray) -> np.ndarray:
+        raise AssertionError("whoever inherits has the rule")
+
+    def detect(self, slots: np.ndarray, x: np.ndarray) -> np.ndarray:
+        blocks = np.split(x, x.shape[1] // FRAME.block, axis=1)
+        return np.stack([self.process(slots, block) for block in blocks], axis=1)
+
+
+class LoudnessVad(BlockByBlock):
     """A stage: a running mean of the loudness, so that its state matters."""
 
     backend = Backend("fake", "for tests")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from front_end_fakes import BlockByBlock
 
 from cosyd.config.schema import ArrayConfig, FrontendConfig
 from cosyd.errors import UnsupportedFormat
@@ -34,7 +35,7 @@ class Late:
         return line[:, : x.shape[1]]
 
 
-class Always:
+class Always(BlockByBlock):
     """A VAD that hears speech in everything."""
 
     delay = 0

@@ -89,6 +89,15 @@ def test_the_batch_changes_no_bit(dtln: Dtln) -> None:
         np.testing.assert_array_equal(out[0], alone[block])
 
 
+def test_how_many_blocks_come_at_once_changes_no_bit(dtln: Dtln) -> None:
+    x = np.random.default_rng(4).standard_normal((1, 30 * 512)).astype(np.float32) * 0.1
+    expected = through(dtln, x[0])
+    slots = np.array([0])
+    dtln.reset(slots)
+    parts = np.split(x, [512, 3 * 512, 11 * 512, 14 * 512], axis=1)
+    np.testing.assert_array_equal(np.concatenate([dtln.process(slots, p)[0] for p in parts]), expected)
+
+
 def test_white_noise_is_taken_off_speech(dtln: Dtln, models_dir: Path) -> None:
     target = speech(models_dir)
     x = noisy(target, np.random.default_rng(1).standard_normal(len(target)))

@@ -59,3 +59,14 @@ def test_streams_do_not_touch_each_other_and_reset_is_complete() -> None:
         x = np.stack([noise(8, 5), noise(8, 7)]).reshape(2, 8, 512)
         together = np.concatenate([stage.process(np.array([0, 2]), x[:, k])[1] for k in range(8)])
         np.testing.assert_array_equal(together, alone)
+
+
+def test_how_many_blocks_come_at_once_changes_no_bit() -> None:
+    slots = np.array([1, 0])
+    x = np.stack([noise(20, 3), noise(20, 4) + 0.5])
+    for stage in (DcRemoval(2), Delay(2, 384)):
+        stage.reset(slots)
+        one = [stage.process(slots, x[:, at : at + 512]) for at in range(0, x.shape[1], 512)]
+        stage.reset(slots)
+        several = [stage.process(slots, part) for part in np.split(x, [3 * 512, 4 * 512, 12 * 512], axis=1)]
+        np.testing.assert_array_equal(np.concatenate(several, axis=1), np.concatenate(one, axis=1))

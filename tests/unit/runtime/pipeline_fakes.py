@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager
 
 import numpy as np
+from front_end_fakes import BlockByBlock
 
 from cosyd.asr.decode_queue import DecodeQueue
 from cosyd.config.schema import Config, SourceConfig
@@ -18,7 +19,7 @@ LOUD = 0.01
 RULE = Backend("rule", "a test")
 
 
-class LoudnessVad:
+class LoudnessVad(BlockByBlock):
     """A detector: 0.99 for loud blocks."""
 
     backend = RULE

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from front_end_fakes import BlockByBlock
 
 from cosyd.config.schema import FrontendConfig
 from cosyd.errors import AudioError
@@ -87,7 +88,7 @@ def test_as_many_seconds_as_asked_for(tmp_path: Path) -> None:
             assert sum(len(piece.frames) for piece in raw_pieces(reader, None, until=10_001)) == 10_001
 
 
-class _Nobody:
+class _Nobody(BlockByBlock):
     """A VAD that hears nothing."""
 
     delay = 0
