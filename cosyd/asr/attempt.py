@@ -53,4 +53,5 @@ def _request(decode: Decode) -> SegmentRequest:
         decode.hotwords,
         decode.words,
         quick=decode.kind == "partial",
+        source=decode.source,
     )

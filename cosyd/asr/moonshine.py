@@ -131,8 +131,7 @@ class Moonshine:
 
     def _transcribe(self, request: SegmentRequest) -> Transcript:
         audio = _at_least(request.audio, SHORTEST)
-        context = self._vocabulary.encode(request.context)
-        decoder = self._networks.listen(audio, context)
+        decoder = self._listen(request, audio)
         heard = audio.size - request.context_samples
         most = round(heard / FRAME.rate_hz * TOKENS_PER_S) + TOKENS_MARGIN
         bias = self._favourites.bias(request.hotwords)
@@ -148,6 +147,11 @@ class Moonshine:
             prompt = self._vocabulary.encode(request.prompt)
             said = self._decode(decoder, Begun(prompt, len(prompt)), most + len(prompt), search)
         return self._transcript(said, decoder, request, audio)
+
+    def _listen(self, request: SegmentRequest, audio: Audio) -> Decoder:
+        if request.quick and not request.context:
+            return self._networks.follow(audio, request.source)
+        return self._networks.listen(audio, self._vocabulary.encode(request.context))
 
     def _begun(self, request: SegmentRequest) -> Begun:
         """A result begins with what was promised, so that a search has that behind it and no second decode is

@@ -131,6 +131,10 @@ class DeviceNetworks:
         self.encoder.run({"input_values": audio[None]}, sizes)
         return DeviceDecoder(self, sizes, context)
 
+    def follow(self, audio: Audio, source: str) -> DeviceDecoder:
+        """Heard from its beginning, which costs a GPU little."""
+        return self.listen(audio)
+
     def guarded(self, action: Callable[[], Result]) -> Result:
         return action()
 

@@ -86,6 +86,9 @@ class HealingNetworks:
     def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> Any:
         return self._current.listen(audio, context)
 
+    def follow(self, audio: Audio, source: str) -> Any:
+        return self._current.follow(audio, source)
+
     def guarded(self, action: Callable[[], Result]) -> Result:
         self._look()
         if self._current is self._host:

@@ -1,7 +1,8 @@
 """Moonshine's networks as its decoding sees them; and on ONNX Runtime on the processor.
 
 Published are an encoder, a decoder in two branches, one that starts afresh and one that goes on from a cache,
-and a vocabulary. What runs is made of these, once (``engine.moonshine_lean``, ``engine.moonshine``).
+and a vocabulary. What runs is made of these, once (``engine.moonshine_lean``,
+``engine.moonshine_growing``, ``engine.moonshine``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from numpy.typing import NDArray
 
 from cosyd.asr.moonshine_decoder import HostDecoder
+from cosyd.asr.moonshine_hearing import NOTHING, Hearing, heard_at_once
 from cosyd.asr.recognizer import Audio
 from cosyd.engine.protocol import Engine
 from cosyd.errors import ModelDamaged
@@ -22,6 +24,7 @@ Array = NDArray[Any]
 Result = TypeVar("Result")
 Cache = Any  # keys and values of the tokens so far: the decoder's own, whoever searches only hands it back
 
+HEARINGS_KEPT = 8  # sources in which somebody speaks at once; up to 10 MB each. More are heard from the start
 VOCABULARY_FILE = "tokenizer.bin"
 
 
@@ -78,6 +81,11 @@ class Networks(Protocol):
         """Encode audio; its decoder is good until the next call. Raises InferenceError."""
         ...
 
+    def follow(self, audio: Audio, source: str) -> Decoder:
+        """As ``listen``, nearly, for audio that grows: only what the last call for this source had not heard
+        yet is encoded, where there is a way to. Raises InferenceError."""
+        ...
+
     def guarded(self, action: Callable[[], Result]) -> Result:
         """Do something that begins with ``listen``; after a fault perhaps again, on other networks.
         Raises InferenceError where nothing helps."""
@@ -89,7 +97,8 @@ class Networks(Protocol):
 
 
 class HostNetworks:
-    """On the processor: the networks of ``engine.moonshine_lean``. Owns both engines.
+    """On the processor: the networks of ``engine.moonshine_growing`` and ``engine.moonshine_lean``. Owns both
+    engines.
 
     ``reason``: why not on a GPU. Raises ModelDamaged when they are not Moonshine's.
     """
@@ -100,14 +109,24 @@ class HostNetworks:
         self.attention = any(spec.name == "attention.0" for spec in decoder.outputs)
         self.backend = Backend("cpu", "; ".join(filter(None, ("int8 networks, ONNX Runtime", reason))))
         self._encoder, self._decoder = encoder, decoder
+        self._hearings: dict[str, Hearing] = {}  # by source, the newest last
 
     def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> HostDecoder:
-        return HostDecoder(self._decoder, self._encoder.run({"input_values": audio[None]}), context)
+        return HostDecoder(self._decoder, heard_at_once(self._encoder, audio), context)
+
+    def follow(self, audio: Audio, source: str) -> HostDecoder:
+        known = self._hearings.pop(source, NOTHING)
+        known = known if known.goes_on_in(audio) else NOTHING
+        heard, self._hearings[source] = known.grown(self._encoder, audio)
+        if len(self._hearings) > HEARINGS_KEPT:
+            del self._hearings[next(iter(self._hearings))]
+        return HostDecoder(self._decoder, heard)
 
     def guarded(self, action: Callable[[], Result]) -> Result:
         return action()
 
     def close(self) -> None:
+        self._hearings.clear()
         self._encoder.close()
         self._decoder.close()
 

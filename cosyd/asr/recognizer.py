@@ -32,7 +32,8 @@ class SegmentRequest:
     is no part of the result. ``hotwords``: phrases to favour. ``words``: times and confidences of words are
     wanted; where the model gives them, times are seconds from the end of the context. ``quick``: a result to
     be shown for a moment, which need not be the best there is; it may keep what the draft says where that is
-    nearly as likely.
+    nearly as likely. ``source``: whose audio a quick one's is; what was heard for the last one may serve for
+    the next.
     """
 
     audio: Audio
@@ -43,6 +44,7 @@ class SegmentRequest:
     hotwords: tuple[Hotword, ...] = ()
     words: bool = False
     quick: bool = False
+    source: str = ""
 
 
 class Recognizer(Protocol):

@@ -76,6 +76,9 @@ def present(name: str) -> str:
     return f"present.{name}"
 
 
+SUMS, COUNT, MOMENTS = "sums", "count", "moments"  # see ``moonshine_growing``
+
+
 def attention(layer: int) -> str:
     """[1, heads, tokens, frames]: where that layer looks after each token."""
     return f"attention.{layer}"

@@ -1,4 +1,5 @@
-"""The files of Moonshine's networks for the processor, made by ``moonshine_lean`` when they are not there.
+"""The files of Moonshine's networks for the processor, made by ``moonshine_growing`` (the encoder) and
+``moonshine_lean`` (the decoder) when they are not there.
 
 Apart from it, so that a start that finds them does not load what writes networks (the package onnx).
 """
@@ -14,7 +15,7 @@ from cosyd.engine.prepared import key_of, prepared
 
 log = logging.getLogger(__name__)
 
-PARTS = ("encoder", "decoder")
+PARTS = ("growing", "decoder")
 
 
 def lean_files(folder: Path) -> dict[str, Path | bytes]:
@@ -38,6 +39,6 @@ def lean_files(folder: Path) -> dict[str, Path | bytes]:
 
 
 def _make(part: str, folder: Path) -> bytes:
-    from cosyd.engine import moonshine_lean
+    from cosyd.engine import moonshine_growing, moonshine_lean
 
-    return moonshine_lean.encoder(folder) if part == "encoder" else moonshine_lean.decoder(folder)
+    return moonshine_growing.encoder(folder) if part == "growing" else moonshine_lean.decoder(folder)

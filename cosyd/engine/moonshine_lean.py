@@ -6,7 +6,8 @@ step, and two thousand small operators do what some hundred can. Here the graphs
 same 8-bit weights and with ONNX Runtime's fused attention:
 
 * ``encoder``  input_values [1, samples] -> ``present.LAYER.encoder.key|value`` [1, 8, frames, 36]: what the
-  decoder's layers look at, instead of the hidden state from which it would make them;
+  decoder's layers look at, instead of the hidden state from which it would make them; on a processor it also
+  goes on where an earlier run ended (``moonshine_growing``);
 * ``decoder``  input_ids [rows, tokens], ``past_key_values.*`` -> logits, ``present.LAYER.decoder.*`` longer
   by the tokens, ``attention.LAYER`` [1, 8, rows * tokens, frames]: any number of tokens after any past, also
   none, in one network.
@@ -28,7 +29,6 @@ from numpy.typing import NDArray
 
 from cosyd.engine.moonshine import (
     DECODER,
-    ENCODER,
     HEAD_SIZE,
     HEADS,
     HIDDEN,
@@ -48,11 +48,6 @@ TOKENS_LIMIT = 1_024
 SCALE = HEAD_SIZE**-0.5
 EPSILON = 1e-5
 ATTENTION = f"{CONTRIB}.MultiHeadAttention"
-
-
-def encoder(folder: Path) -> bytes:
-    """Raises ModelMissing, ModelDamaged."""
-    return EncoderLayers(Published(folder / ENCODER, ENCODER), Published(folder / DECODER, DECODER)).file()
 
 
 def decoder(folder: Path) -> bytes:
@@ -113,7 +108,7 @@ class EncoderLayers(_Layers):
     def __init__(self, published: Published, decoder: Published, graph: GraphWriter | None = None) -> None:
         super().__init__(published, FRAMES_LIMIT, graph)
         self._norm_first(self._convolved(), "layers.0.input_layernorm.weight")
-        start = self._graph.ints(0)
+        start = self._first_position()
         for index in range(LAYERS):
             self._layer(index, start)
         self._audio_keys(decoder)
@@ -148,18 +143,29 @@ class EncoderLayers(_Layers):
         graph = self._graph
         mean = graph.add("ReduceMean", values, keepdims=1)
         squares = graph.add("ReduceMean", graph.add("Mul", values, values), keepdims=1)
+        return mean, self._inverse_deviation(mean, squares)
+
+    def _inverse_deviation(self, mean: str, squares: str) -> str:
+        graph = self._graph
         variance = graph.add("Sub", squares, graph.add("Mul", mean, mean))
         deviation = graph.add("Sqrt", graph.add("Add", variance, graph.constant(EPSILON, np.float32)))
-        return mean, graph.add("Div", graph.constant(1.0, np.float32), deviation)
+        return graph.add("Div", graph.constant(1.0, np.float32), deviation)
 
     def _gelu(self, values: str) -> str:
         return self._graph.add(f"{CONTRIB}.Gelu", values)
 
+    def _first_position(self) -> str:
+        return self._graph.ints(0)
+
+    def _seen(self, index: int, keys: str, values: str) -> tuple[str, str]:
+        """Keys and values of all frames that a frame looks at."""
+        return keys, values
+
     def _layer(self, index: int, start: str) -> None:
         layer = f"layers.{index}"
-        heard = self._graph.add(
-            ATTENTION, *self._queries_keys_values(f"/{layer}", start), num_heads=HEADS, scale=SCALE
-        )
+        queries, keys, values = self._queries_keys_values(f"/{layer}", start)
+        seen = self._seen(index, keys, values)
+        heard = self._graph.add(ATTENTION, queries, *seen, num_heads=HEADS, scale=SCALE)
         change = self._linear(f"/{layer}/self_attn/o_proj/MatMul_output_0", heard)
         self._add_and_norm(change, f"{layer}.post_attention_layernorm.weight")
         wide = self._gelu(self._linear(f"/{layer}/mlp/fc1/Add_output_0", self._normed))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cosyd.asr.moonshine_hearing import NOTHING
 from cosyd.engine import moonshine_files, moonshine_lean
 from cosyd.engine.moonshine import DECODER, ENCODER, LAYERS, cache_names, past, present
 from cosyd.engine.ort import OrtEngine, open_ort_cpu
@@ -110,7 +111,7 @@ def test_where_it_looks_is_a_distribution_over_the_frames(both: Both) -> None:
 def test_the_encoder_gives_what_the_published_decoder_makes_of_the_published_encoder(
     both: Both, speech: Array
 ) -> None:
-    found = both.encoder.run({"input_values": speech[None]})
+    found = NOTHING.encoded(both.encoder, speech)
     for name in cache_names("encoder"):
         assert _distance(found[present(name)], both.heard[past(name)]) < NEARLY
 
