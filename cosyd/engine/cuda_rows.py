@@ -1,4 +1,4 @@
-"""Rows of many tensors moved by one kernel (cosyd/engine/rows.cu), for states of streams in a GPU's memory.
+"""Rows of many tensors moved by one kernel (kernels/rows.cu), for states of streams in a GPU's memory.
 
 Its PTX ships with the package and is compiled by the driver: no compiler, no PyCUDA.
 """
@@ -17,7 +17,7 @@ from cosyd.engine.rows import Lane, Rows
 if TYPE_CHECKING:
     from cosyd.engine.cuda import CudaMemory
 
-PTX = Path(__file__).with_name("rows.ptx")
+PTX = Path(__file__).parents[1] / "gpu" / "cuda" / "rows.ptx"  # in a source tree a link to kernels/
 KERNEL = "move_rows"
 THREADS = 128
 UNITS = (16, 8, 4, 2)

@@ -16,6 +16,8 @@ export COSYD_KERNEL_CACHE="${COSYD_KERNEL_CACHE:-$PWD/.cache/kernels}"
 models=${COSYD_MODELS_DIR:-/var/lib/cosyd/models}
 export COSYD_MODELS_DIR="$models"
 
+executable=$($python -c 'import sys; print(sys.executable)')
+
 echo "== build"
 $python -c "
 from pathlib import Path
@@ -30,11 +32,13 @@ $python -m pytest tests/parity -q -p no:cacheprovider
 
 sanitizer=$(command -v compute-sanitizer || true)
 if [ -n "$sanitizer" ]; then
+    # API errors are left out: cuda-bindings asks the driver for functions that it may not have.
     for tool in memcheck racecheck synccheck initcheck; do
-        echo "== compute-sanitizer $tool"
-        # API errors are left out: cuda-bindings asks the driver for functions that it may not have.
-        "$sanitizer" --tool $tool --error-exitcode 9 --report-api-errors no --print-limit 3 \
-            "$($python -c 'import sys; print(sys.executable)')" tests/gpu/small_steps.py "$models" "$COSYD_KERNEL_CACHE"
+        sanitize="$sanitizer --tool $tool --error-exitcode 9 --report-api-errors no --print-limit 3"
+        echo "== compute-sanitizer $tool: the front end"
+        $sanitize "$executable" tests/gpu/small_steps.py "$models" "$COSYD_KERNEL_CACHE"
+        echo "== compute-sanitizer $tool: the array's kernels, the states of streams"
+        $sanitize "$executable" -m pytest -q -p no:cacheprovider tests/parity/test_gpu_array.py tests/gpu/test_rows_gpu.py
     done
 else
     echo "== compute-sanitizer is not installed here: NOT RUN"
@@ -44,8 +48,9 @@ $python tests/gpu/trace_gpu.py "$models" "$COSYD_KERNEL_CACHE"
 echo "== a CUDA error under running streams"
 $python tests/gpu/dead_gpu.py "$models" "$COSYD_KERNEL_CACHE"
 
-echo "== features handed to an engine (needs onnxruntime-gpu)"
-$python -m pytest -q -rs -p no:cacheprovider tests/gpu/test_handover_gpu.py
+echo "== engines, states of streams, features handed over (needs onnxruntime-gpu)"
+$python -m pytest -q -rs -p no:cacheprovider tests/unit/engine/test_engine_contract.py tests/gpu/test_engines_cuda.py \
+    tests/gpu/test_rows_gpu.py tests/gpu/test_handover_gpu.py
 if [ -d "$models/moonshine-tiny-en" ]; then
     echo "== Moonshine on the GPU, beside the CPU (needs onnxruntime-gpu)"
     $python -m pytest -q -rs -s -p no:cacheprovider tests/gpu/test_moonshine_gpu.py

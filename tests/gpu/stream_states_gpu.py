@@ -1,4 +1,4 @@
-"""States of streams in a GPU's memory: the kernel that moves them, what streams say, how long a step takes.
+"""States of streams in a GPU's memory: what streams say, how long a step takes.
 
     PYTHONPATH=. python3 tests/gpu/stream_states_gpu.py [MODEL ...]
 
@@ -29,11 +29,9 @@ from cosyd.asr.streaming.slots import SlotStates
 from cosyd.asr.streaming.spec import EncoderSpec
 from cosyd.config.schema import GpuConfig
 from cosyd.engine.cuda import CudaMemory
-from cosyd.engine.memory import HostMemory, Memory
 from cosyd.engine.ort import open_ort_cpu
 from cosyd.engine.ort_cuda import CudaProviderMissing, open_ort_cuda
 from cosyd.engine.protocol import Engine
-from cosyd.engine.rows import NOBODY, Lane, RowShape
 from cosyd.engine.streams import StreamEngines
 from cosyd.errors import GpuError
 
@@ -53,34 +51,6 @@ def check(name: str, passed: bool, found: str = "") -> None:
     say(f"{'ok  ' if passed else 'FAIL'} {name} {found}")
     if not passed:
         failures.append(name)
-
-
-# --- the kernel -------------------------------------------------------------------------------------------
-
-
-def moved(memory: Memory, shape: RowShape, n: int) -> list[bytes]:
-    """What a batch and a store hold after rows were gathered, changed and scattered."""
-    rng, streams = np.random.default_rng(shape.inner), 9
-    stored = rng.integers(0, 256, (streams, shape.nbytes), np.uint8)
-    store, batch = memory.allocate(stored.nbytes), memory.allocate(n * shape.nbytes)
-    memory.write(store, stored, memory.stream)
-    memory.write(batch, np.full(n * shape.nbytes, 7, np.uint8), memory.stream)
-    table = memory.row_table([Lane(shape, store, batch)], n)
-    rows = rng.permutation(streams)[:n].astype(np.int32)
-    rows[n // 2] = NOBODY
-    table.gather(rows, memory.stream)
-    gathered = memory.read(batch, (n * shape.nbytes,), np.uint8, memory.stream)
-    memory.write(batch, gathered ^ 255, memory.stream)
-    table.scatter(rows, memory.stream)
-    return [gathered.tobytes(), memory.read(store, stored.shape, np.uint8, memory.stream).tobytes()]
-
-
-def check_kernel(memory: CudaMemory) -> None:
-    for outer, inner in ((1, 1), (1, 3), (3, 2), (5, 6), (7, 4), (1, 8), (64, 192), (64, 512), (3, 40_000)):
-        for n in (1, 2, 8):
-            shape = RowShape(outer, inner)
-            same = moved(memory, shape, n) == moved(HostMemory(), shape, n)
-            check(f"rows of {outer} x {inner} bytes, batch of {n}", same)
 
 
 # --- streams ----------------------------------------------------------------------------------------------
@@ -203,7 +173,6 @@ def main() -> int:
     try:
         memory = CudaMemory()
         say(f"{memory.name}, compute capability {memory.capability}")
-        check_kernel(memory)
         with tempfile.TemporaryDirectory() as scratch:
             folders = [Path(each) for each in sys.argv[1:]]
             if not folders:

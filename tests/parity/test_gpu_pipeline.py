@@ -159,6 +159,29 @@ def test_tensor_core_modes_stay_close(
             assert noise < (-45 if mode == "fp16" else -28), f"{noise:.1f} dB"
 
 
+@pytest.mark.parametrize("mode", ["fp32", "fp16", "bf16"])
+def test_a_thousand_times_too_loud_stays_finite_and_passes(
+    gpu: Gpu, vad_weights: VadWeights, dtln_weights: DtlnWeights, mode: str
+) -> None:
+    """Floats far beyond ±1 overflow 16 bit inside; they must not stay in the stream's state."""
+    if mode == "bf16" and gpu.arch < 80:
+        pytest.skip("no BF16 before sm_80")
+    count, loud_until = 130, 8_000
+    with Pipeline(gpu, Settings(count, mode=mode, rates_hz=(16_000,)), vad_weights, dtln_weights) as pipeline:
+        sources = {s: Source.make(s % 3, seconds=2.0) for s in range(count)}
+        for source in sources.values():
+            source.frames[:loud_until] *= 1_000
+        join(pipeline, sources)
+        run(pipeline, sources, 240, features=False)
+        for slot in (0, count - 1):
+            got, vad = np.concatenate(sources[slot].asr), np.array(sources[slot].vad)
+            assert np.isfinite(got).all() and np.isfinite(vad).all()
+            expected = answer(pipeline, sources[slot], dtln_weights, vad_weights).asr
+            late = slice(3 * loud_until, None)
+            noise = 20 * np.log10(np.linalg.norm(got[late] - expected[late]) / np.linalg.norm(expected[late]))
+            assert noise < {"fp32": -60, "fp16": -30, "bf16": -20}[mode], f"{noise:.1f} dB"
+
+
 def test_equals_the_cpu_stages(
     gpu: Gpu, vad_weights: VadWeights, dtln_weights: DtlnWeights, network_files: dict[str, Path]
 ) -> None:
