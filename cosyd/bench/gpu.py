@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cosyd.bench.gpu_blocks import METHOD as BLOCKS
+from cosyd.bench.gpu_costs import shares
 from cosyd.bench.gpu_measure import HOP_MS, measure
 from cosyd.bench.report import Report, number
 
@@ -22,6 +23,11 @@ METHOD = (
     "streams on), 'sustained' the interval between hops when the host fills one while the device works "
     "on the other. PyTorch runs the same networks eagerly in FP32 (TF32 off) with inputs on the device, "
     "without copies, resampling, statistics and features: the comparison favours it. " + BLOCKS
+)
+
+KERNELS = (
+    " (by events; statistics and VAD run beside the others; arithmetic and bytes as the headers count them, "
+    "beside a large product and a copy on the device, measured below)"
 )
 
 
@@ -100,8 +106,7 @@ def _tables(report: Report, found: dict[str, Any]) -> None:
     report.table("Step time against streams (ms; 'aligned': all VAD work in the same hop)", head, rows)
     for entry in found["kernels"]:
         title = f"Kernels of a step, {entry['streams']:,} streams, {entry['mode']}"
-        title += " (µs by events; statistics and VAD run beside the others)"
-        report.table(title, ("kernel", "µs"), [(name, number(us)) for name, us in entry["us"].items()])
+        report.table(title + KERNELS, *_kernels(entry, found.get("ceilings")))
     blocks = ("streams", "frames", "opened in, s", "push", "first", "P50", "P99", "max")
     rows = [
         (
@@ -124,6 +129,17 @@ def _tables(report: Report, found: dict[str, Any]) -> None:
     report.table("Other implementations", ("what", "batch", "per hop, µs"), _others(found))
     if ceilings := found.get("ceilings"):
         report.table("What the chip reaches", ("what", ""), [(k, number(v)) for k, v in ceilings[0].items()])
+
+
+def _kernels(
+    entry: dict[str, Any], ceilings: list[dict[str, float]] | None
+) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Head and rows: each kernel's time, and where the chip's peaks are known, its share of them."""
+    if not ceilings:
+        return ("kernel", "µs"), [(name, number(us)) for name, us in entry["us"].items()]
+    head = ("kernel", "µs", "TFLOP/s", "share of peak, %", "TB/s", "share of copy, %")
+    rows = shares(entry["us"], entry["streams"], ceilings[0])
+    return head, [(name, *map(number, values)) for name, *values in rows]
 
 
 def _others(found: dict[str, Any]) -> Sequence[Sequence[str]]:

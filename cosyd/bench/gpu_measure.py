@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cosyd.bench.gpu_blocks import blocks
+from cosyd.bench.gpu_costs import COSTS
 from cosyd.bench.gpu_memory import MemorySampler
 from cosyd.bench.gpu_runner import SPEC, Runner, Values, percentiles, timed
 from cosyd.bench.gpu_trace import DriverCalls, find_cupti
@@ -51,13 +52,7 @@ COUNTS = (
     131072,
 )
 FEW_COUNTS = (1, 1024, 20480, 98304)
-FLOP = {  # of one stream and hop; counted in the kernels' headers
-    "products": 2 * 983_424,
-    "transforms": 30_000,
-    "vad": 830_000 / 4,
-    "resample": 2 * 128 * 244,
-    "features": 18_000 * 0.8,
-}
+FLOP = sum(cost.flop for cost in COSTS)  # of one stream and hop
 
 
 class GpuBench:
@@ -119,7 +114,7 @@ class GpuBench:
             "step_ms": percentiles(step, 1e3),
             "host_ms": percentiles(host, 1e3),
             "sustained_ms": percentiles(interval, 1e3),
-            "tflops": round(count * sum(FLOP.values()) / float(np.median(step)) / 1e12, 2),
+            "tflops": round(count * FLOP / float(np.median(step)) / 1e12, 2),
             "device_gib": round(gib, 2),
         }
 
@@ -232,7 +227,7 @@ class GpuBench:
             "architecture": f"sm_{self.gpu.arch}",
             "cpu": platform.processor() or platform.machine(),
             "input": str(SPEC),
-            "flop_per_stream_hop": round(sum(FLOP.values())),
+            "flop_per_stream_hop": round(FLOP),
         }
 
 
