@@ -17,6 +17,7 @@ RING = Extension(
         "cosyd/ring/_ringmodule.c",
         "cosyd/ring/ring_map.c",
         "cosyd/ring/ring_open.c",
+        "cosyd/ring/ring_play.c",
         "cosyd/ring/ring_reader.c",
         "cosyd/ring/ring_system.c",
         "cosyd/ring/ring_writer.c",

@@ -23,6 +23,7 @@ from cosyd.spec import FRAME, AudioSpec, SampleFormat
 
 log = logging.getLogger(__name__)
 
+PLAY_S = 0.2  # given to the ring at once in real time: 5 awakenings of Python a second; stops as soon
 CHUNK_S = 0.1  # read at once when not in real time: large enough for the decoder, small enough to stop in
 
 
@@ -143,12 +144,10 @@ class FileSource:
         rate_hz = recording.spec.rate_hz
         block = recording.spec.frames(FRAME.block_ms / 1000)  # nobody does anything with less
         start_index = ring.write_index
-        while len(samples := recording.read(block)):
-            due_ns = start_ns + (ring.write_index - start_index + len(samples)) * 1_000_000_000 // rate_hz
-            late_s = (time.monotonic_ns() - due_ns) * 1e-9
-            if self._stop.wait(max(0.0, -late_s)):
-                return
-            ring.write(samples, due_ns)
+        while not self._stop.is_set() and len(samples := recording.read(recording.spec.frames(PLAY_S))):
+            begin_ns = start_ns + (ring.write_index - start_index) * 1_000_000_000 // rate_hz
+            late_s = (time.monotonic_ns() - begin_ns) * 1e-9
+            ring.play(samples, block, begin_ns)
             self._track.tick()
             if (
                 late_s > self._config.buffer_s / LEAD

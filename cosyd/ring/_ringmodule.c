@@ -152,20 +152,19 @@ static bool elements_fit(const Py_buffer *data, const struct ring_map *map) {
     return format[0] != '\0' && format[1] == '\0' && strchr(kinds, format[0]) != NULL && data->itemsize == sample;
 }
 
-static PyObject *write_buffer(Writer *self, const Py_buffer *data, int64_t ns) {
+/* The whole frames of a buffer; false with an exception where it has none of the ring's. */
+static bool frames_of(Writer *self, PyObject *source, Py_buffer *data, uint64_t *frames) {
     const struct ring_map *map = &self->core.map;
-    if (!elements_fit(data, map)) {
+    if (PyObject_GetBuffer(source, data, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) return false;
+    *frames = (uint64_t)data->len / map->frame_bytes;
+    if (!elements_fit(data, map))
         PyErr_SetString(PyExc_TypeError, "elements are not of the ring's sample format");
-        return NULL;
-    }
-    if (data->len % map->frame_bytes != 0) {
+    else if (data->len % map->frame_bytes != 0)
         PyErr_Format(PyExc_TypeError, "%zd bytes are not whole frames of %u bytes", data->len, map->frame_bytes);
-        return NULL;
-    }
-    uint64_t frames = (uint64_t)data->len / map->frame_bytes;
-    enum ring_status status = ring_writer_write(&self->core, data->buf, frames, ns);
-    if (status != RING_OK) return fault((PyObject *)self, status);
-    return PyLong_FromUnsignedLongLong(frames);
+    else
+        return true;
+    PyBuffer_Release(data);
+    return false;
 }
 
 static PyObject *writer_write(PyObject *object, PyObject *args) {
@@ -173,12 +172,33 @@ static PyObject *writer_write(PyObject *object, PyObject *args) {
     PyObject *source;
     long long ns = -1;
     Py_buffer data;
+    uint64_t frames;
     if (!PyArg_ParseTuple(args, "O|L", &source, &ns)) return NULL;
     if (self->closed) return closed_error();
-    if (PyObject_GetBuffer(source, &data, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) return NULL;
-    PyObject *result = write_buffer(self, &data, ns);
+    if (!frames_of(self, source, &data, &frames)) return NULL;
+    enum ring_status status = ring_writer_write(&self->core, data.buf, frames, ns);
     PyBuffer_Release(&data);
-    return result;
+    if (status != RING_OK) return fault(object, status);
+    return PyLong_FromUnsignedLongLong(frames);
+}
+
+static PyObject *writer_play(PyObject *object, PyObject *args) {
+    Writer *self = (Writer *)object;
+    PyObject *source;
+    unsigned long long step;
+    long long ns;
+    Py_buffer data;
+    uint64_t frames;
+    enum ring_status status;
+    if (!PyArg_ParseTuple(args, "OKL", &source, &step, &ns)) return NULL;
+    if (self->closed) return closed_error();
+    if (!frames_of(self, source, &data, &frames)) return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ring_writer_play(&self->core, data.buf, frames, step, ns);
+    Py_END_ALLOW_THREADS;
+    PyBuffer_Release(&data);
+    if (status != RING_OK) return fault(object, status);
+    return PyLong_FromUnsignedLongLong(frames);
 }
 
 /* For cosyd.bench: `rounds` writes of the same bytes, each timed alone, without Python between them. */
@@ -285,6 +305,7 @@ static PyObject *writer_close(PyObject *object, PyObject *args) {
 
 static PyMethodDef writer_methods[] = {
     {"write", writer_write, METH_VARARGS, NULL},
+    {"play", writer_play, METH_VARARGS, NULL},
     {"time_writes", writer_time_writes, METH_VARARGS, NULL},
     {"skip", writer_skip, METH_VARARGS, NULL},
     {"arm", writer_arm, METH_VARARGS, NULL},

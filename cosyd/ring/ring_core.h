@@ -178,6 +178,12 @@ enum ring_status ring_writer_open(struct ring_writer *self, const char *path, co
                                   uint64_t frames, uint64_t start);
 /* Copies `frames` frames in. `ns`: when the last one was captured; negative: now. Never waits. */
 enum ring_status ring_writer_write(struct ring_writer *self, const void *data, uint64_t frames, int64_t ns);
+/*
+ * Writes `frames` frames, `step` (at least 1) at a time, each step when its last frame is due: frame 0 begins at
+ * `ns` of CLOCK_MONOTONIC. Sleeps meanwhile; what is overdue is written at once.
+ */
+enum ring_status ring_writer_play(struct ring_writer *self, const void *data, uint64_t frames, uint64_t step,
+                                  int64_t ns);
 /* The clock advances by `frames` for which there is no audio. */
 enum ring_status ring_writer_skip(struct ring_writer *self, uint64_t frames);
 /*

@@ -114,6 +114,20 @@ class RingWriter:
         except CORE_ERRORS as error:
             raise translate(self.path, error) from error
 
+    def play(self, data: Frames, step: int, begin_ns: int) -> int:
+        """Writes whole frames as a device would deliver them, ``step`` at a time; returns how many frames.
+
+        Their first begins at ``begin_ns`` of CLOCK_MONOTONIC, and each step is written when its last frame is
+        due. Returns after the last one; sleeps without Python meanwhile. What is overdue is written at once.
+        Raises RingError as ``write`` does.
+        """
+        if step < 1:
+            raise RingError(f"ring {self.path}: cannot play {step} frames at a time; at least one")
+        try:
+            return self._core.play(data, step, begin_ns)
+        except CORE_ERRORS as error:
+            raise translate(self.path, error) from error
+
     def time_writes(self, data: bytes, rounds: int) -> list[int]:
         """Writes ``data`` ``rounds`` times in a C loop; how long each took, in ns. For benchmarks."""
         try:

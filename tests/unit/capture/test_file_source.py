@@ -11,6 +11,7 @@ import soundfile
 from capture_run import Run, as_killed, attach, read_frames
 
 from cosyd.capture import Capture
+from cosyd.capture.file import Recording
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import AudioError, UnsupportedFormat
 from cosyd.ring import RingWriter, WriterState, remove_ring
@@ -108,22 +109,22 @@ def test_in_real_time_by_an_absolute_schedule(tmp_path, ring):
 
 def test_a_stopped_process_leaves_out_what_it_slept_through(tmp_path, ring, monkeypatch):
     """SIGSTOP, or a machine that was suspended: catching up would lap every reader."""
-    import cosyd.capture.file as module
+    read, slept = Recording.read, threading.Event()
 
-    slept_ns = 0
-    real = time.monotonic_ns
+    def stopped_once(recording, frames):
+        if run.of(DeviceOpened) and slept.is_set():
+            slept.clear()
+            time.sleep(1.2)
+        return read(recording, frames)
 
-    class Jumping:
-        monotonic_ns = staticmethod(lambda: real() + slept_ns)
-
-    monkeypatch.setattr(module, "time", Jumping)
+    monkeypatch.setattr(Recording, "read", stopped_once)
     with playing(wav(tmp_path, ramp(10 * RATE_HZ)), ring, realtime=True) as run, attach(ring, 0) as reader:
         read_frames(reader, 1_600)
-        slept_ns = 5_000_000_000
+        slept.set()
         gap = run.wait_for(GapRecorded)
         while (block := reader.read(1_600)) is None or not block.gap:
             reader.wait(1)
-    assert gap.frames == pytest.approx(5 * RATE_HZ, abs=RATE_HZ)
+    assert gap.frames == pytest.approx(1.2 * RATE_HZ, abs=RATE_HZ)
     assert block.gap == gap.frames and block.index == gap.sample + gap.frames
     assert block.frames[0, 0] == block.index % 30_000  # the file went on with the clock
 

@@ -191,6 +191,42 @@ def test_leap_is_at_most_half_the_ring_and_none_where_nothing_was_overwritten(ri
             assert reader.position == 9_001 + writer.capacity // 2
 
 
+def test_playing_writes_each_step_when_it_is_due(ring_path: Path) -> None:
+    """Step by step, and the last one, which is shorter, with the time at which its last frame is due."""
+    data = ramp(0, 1_000)
+    seen: list[tuple[int, int]] = []
+    with RingWriter.open(ring_path, MONO, 1.0) as writer, RingReader.attach(ring_path) as reader:
+        begin_ns = time.monotonic_ns() + 10_000_000
+        thread = threading.Thread(target=writer.play, args=(data, 300, begin_ns))
+        thread.start()
+        while sum(frames for frames, _ in seen) < len(data):
+            reader.wait(1)
+            block = reader.read(1_000)
+            assert block is not None
+            np.testing.assert_array_equal(block.frames, data[block.index : block.index + len(block.frames)])
+            seen.append((len(block.frames), time.monotonic_ns() - begin_ns))
+        thread.join()
+        assert writer.last_write_ns == begin_ns + 1_000 * 1_000_000_000 // MONO.rate_hz
+    done = 0
+    for frames, after_ns in seen:
+        done += frames
+        assert done % 300 == 0 or done == len(data)
+        assert after_ns >= done * 1_000_000_000 // MONO.rate_hz, "no step comes early"
+
+
+def test_what_is_overdue_is_played_at_once_and_what_does_not_fit_is_refused(ring_path: Path) -> None:
+    with RingWriter.open(ring_path, MONO, 1.0) as writer:
+        begin_ns = time.monotonic_ns() - 10_000_000_000
+        assert writer.play(ramp(0, 700), 512, begin_ns) == 700
+        assert (writer.write_index, writer.last_write_ns) == (700, begin_ns + 43_750_000)
+        with pytest.raises(RingError, match="cannot play 0 frames at a time"):
+            writer.play(ramp(0, 700), 0, begin_ns)
+        with pytest.raises(RingError, match="sample format"):
+            writer.play(np.zeros((4, 1), np.float32), 2, begin_ns)
+    with pytest.raises(RingError, match="closed"):
+        writer.play(ramp(0, 2), 1, 0)
+
+
 def test_write_longer_than_the_ring_keeps_its_end(ring_path: Path) -> None:
     with RingWriter.open(ring_path, MONO, 0.1) as writer, RingReader.attach(ring_path) as reader:
         frames = 3 * writer.capacity + 17
