@@ -21,7 +21,8 @@ class Decode:
 
     ``id`` grows with every request of a listener. ``anchor`` and ``blocks``: where in the utterance the audio
     begins and ends, in front-end blocks; with a ``window`` it begins there. ``slack_s``: how long, in audio
-    time, the result can wait (a speculative final is not needed before the endpoint).
+    time, the result can wait (a speculative final is not needed before the endpoint). ``pause_s``: from the
+    beginning of a partial's decode to that of the source's next one, at least.
     ``prompt``, ``draft``, ``context``, ``hotwords`` and ``words`` as in SegmentRequest; context comes before
     ``start_sample``, which is at ``origin_s`` seconds of the source clock. ``reason`` is a final's.
     """
@@ -36,6 +37,7 @@ class Decode:
     anchor: int
     blocks: int
     slack_s: float = 0.0
+    pause_s: float = 0.0
     prompt: str = ""
     draft: tuple[int, ...] = ()
     context: str = ""

@@ -1,8 +1,8 @@
 """What waits for the one recogniser, and which of it is next. Pure: no thread, and times are the caller's.
 
 Finals and speculative finals come first, in the order in which their results are needed; they are never
-dropped. Partials come when nothing else waits. One a source is kept, a newer one takes its place. Those of
-one source get ``PARTIAL_SHARE`` of the time: after one that took 100 ms the next begins 570 ms later at the
+dropped. Partials come when nothing else waits. One a source is kept, a newer one takes its place, so that what
+is decoded is what was heard up to then. Those of one source get ``PARTIAL_SHARE`` of the time: after one that took 100 ms the next begins 570 ms later at the
 earliest, so that on a slow machine they come less often instead of taking more of the processor. A partial
 that is being decoded when a final comes is stopped, so that no final waits for it; another source's is
 decoded once more, and then to its end.
@@ -68,10 +68,18 @@ class DecodeLine:
 
     def put(self, decode: Decode, now: float) -> None:
         if decode.kind == "partial":
-            self.coalesced += decode.source in self._partials
-            self._partials[decode.source] = Waiting(decode, now)
+            self._refresh(decode, now)
         else:
             self._finals.append(Waiting(decode, now))
+
+    def _refresh(self, decode: Decode, now: float) -> None:
+        """A partial takes the place of an older one, which counts for a lost one when it was due for so long
+        that both might have been shown."""
+        older = self._partials.get(decode.source)
+        lost = older is not None and now - older.since >= decode.pause_s
+        self.coalesced += lost
+        since = now if older is None or lost else older.since
+        self._partials[decode.source] = Waiting(decode, since)
 
     def supersede(self, source: str, utt: int) -> None:
         """A final makes the partial and the speculations of its utterance that still wait pointless."""
@@ -108,7 +116,8 @@ class DecodeLine:
     def decoded(self, decode: Decode, took_s: float, now: float) -> None:
         """A request that was taken is done."""
         if decode.kind == "partial":
-            self._rested[decode.source] = now + took_s * (1 / self._partial_share - 1)
+            rest_s = max(took_s * (1 / self._partial_share - 1), decode.pause_s - took_s)
+            self._rested[decode.source] = now + rest_s
 
     def stopped(self, waiting: Waiting, took_s: float, now: float) -> None:
         """A partial that was taken made way for a final. It waits again, unless that final is its own

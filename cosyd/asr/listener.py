@@ -66,7 +66,7 @@ class Listener(Listening):
 
     def _open(self, utterance: Utterance, preroll: int = 0) -> None:
         super()._open(utterance, preroll)
-        utterance.asked = preroll  # the first partial hears partial_ms of speech
+        utterance.asked = utterance.answered = preroll  # the first partial hears partial_ms of speech
         utterance.context, self._context = self._context, None
 
     def _due(self, utterance: Utterance) -> list[Action]:

@@ -70,6 +70,7 @@ class Utterance:
     speech_end: int = 0  # position after the last block of speech
     grace: int = 0  # silence counts from here at the earliest
     asked: int = 0  # position up to which the newest partial was requested
+    answered: int = 0  # position up to which the newest result heard
     newest: int = -1  # id of the newest request whose result came
     news: int = 0  # position at which something new was last recognised
     stale: int = 0  # blocks heard after that without anything new
