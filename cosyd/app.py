@@ -37,7 +37,8 @@ from cosyd.runtime.systemd import EXTEND_S, PING_SHARE, Notifier
 
 log = logging.getLogger("cosyd")
 
-TICK_S = 0.1  # how often workers are checked and the service manager is served
+TICK_S = 0.1  # how often workers are checked and the service manager is served while it starts
+CALM_TICK_S = 0.25  # ... once it listens: a hung worker is noticed after seconds
 INTERRUPTED = 130
 
 
@@ -206,7 +207,8 @@ class Daemon:
                 self._notifier.ping()
             self._notifier.status(self._summary())
             self._metrics.journal_errors.set(self._publisher.statistics().unjournalled)
-            await asyncio.sleep(min(TICK_S, ping_s / 2) if ping_s else TICK_S)
+            tick_s = CALM_TICK_S if self._ready else TICK_S
+            await asyncio.sleep(min(tick_s, ping_s / 2) if ping_s else tick_s)
 
     def _summary(self) -> str:
         sources = [

@@ -460,8 +460,9 @@ static PyObject *reader_counters(PyObject *object, PyObject *unused) {
     Reader *self = (Reader *)object;
     if (self->closed) return closed_error();
     const struct ring_header *header = self->core.map.header;
-    return Py_BuildValue("(KKKI)", (unsigned long long)self->core.position, load(&header->write),
-                         (unsigned long long)self->core.lost, (unsigned)atomic_load(&header->epoch));
+    return Py_BuildValue("(KKKIO)", (unsigned long long)self->core.position, load(&header->write),
+                         (unsigned long long)self->core.lost, (unsigned)atomic_load(&header->epoch),
+                         atomic_load(&header->state) == RING_OPEN ? Py_True : Py_False);
 }
 
 static PyObject *reader_constants(PyObject *object, PyObject *unused) {

@@ -30,6 +30,10 @@ class AsrInput:
         self._tap.write(sample, audio, speech)
         return audio
 
+    def keep(self) -> None:
+        """Put what was processed so far where a dump finds it."""
+        self._tap.flush()
+
     def close(self) -> None:
         """May be called again."""
         self._tap.close()

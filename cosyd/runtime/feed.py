@@ -26,7 +26,8 @@ from cosyd.types import Checkpoint, EndReason, Health, Level
 log = logging.getLogger("cosyd.runtime")
 
 ATTACH_EVERY_S = 0.05  # how often to look whether the ring exists; a start waits this long at most
-STATE_EVERY_S = 0.05  # how often to ask how the writer is
+LIFE_EVERY_S = 0.25  # how often to ask whether a writer that has not ended lives: some system calls each time
+STATE_EVERY_S = 0.05  # how often to ask how one is that has ended: whether another follows
 LATE_S = 0.003  # by how much a delivery is usually late; looking too early costs another look
 IDLE_BLOCKS = 3  # looked at together while nobody speaks: three times fewer awakenings, 64 ms later at most
 LEAP_SHARE = 8  # of the ring given up by who was lapped: at 30 s of ring, 3.75 s until it could happen again
@@ -144,6 +145,11 @@ class Feed:
         """What the recogniser hears of a block [n] of the front end, whose VAD has spoken already."""
         return self._input.process(sample, audio, self.vad_prob) if self._input else audio
 
+    def keep_input(self) -> None:
+        """Blocks that came together are over: who looks at what is kept of them finds them."""
+        if self._input:
+            self._input.keep()
+
     def _open(self) -> RingReader:
         """At the checkpoint; a resumed utterance needs the front end warmed up with what came before it."""
         with RingReader.attach(self.ring_path) as reader:
@@ -199,7 +205,7 @@ class Feed:
     @property
     def behind(self) -> int:
         """Frames that are in the ring and not read yet."""
-        return self._reader.write_index - self._reader.position if self._reader else 0
+        return self._reader.unread if self._reader else 0
 
     @property
     def behind_s(self) -> float:
@@ -223,10 +229,11 @@ class Feed:
         return self._writer_state() is WriterState.CLOSED
 
     def _writer_state(self) -> WriterState:
-        """How the writer is, asked now and then: each question costs a system call."""
+        """How the writer is, asked now and then; that it has ended is known at once."""
         now = time.monotonic()
-        if now >= self._next_state:
-            self._next_state = now + STATE_EVERY_S
+        going_on = self.reader.open
+        if now >= self._next_state or (self._state is WriterState.LIVE and not going_on):
+            self._next_state = now + (LIFE_EVERY_S if going_on else STATE_EVERY_S)
             self._state = self.reader.writer
         return self._state
 

@@ -183,9 +183,14 @@ class Pipeline:
             self._settle(feed)
             for news in feed.news():
                 self._emit(Notice(feed.name, news))
-        if not moved:
+        if not (moved and self._more):
             self._wait(timeout_s)
         return moved
+
+    @property
+    def _more(self) -> bool:
+        """Whether the next round would find audio, or an end."""
+        return any(not feed.attached or feed.ready for feed in self._feeds.values())
 
     def _wait(self, timeout_s: float) -> None:
         """Sleep until there is a result, or as much audio as is worth waking up for.
@@ -253,14 +258,18 @@ class Pipeline:
 
     def _step(self) -> None:
         """Hand to the listeners what the front end makes of what was pushed."""
+        heard = set()
         for block in self._hearing.heard():
             feed, sample = block.feed, block.sample
+            heard.add(feed)
             if feed.listener is None or feed.muted or sample < feed.listen_from:
                 continue
             if feed.voices is not None and (due := feed.voices.note(sample, block.voices)):
                 self._emit(Located(feed.name, sample, due))
             audio = feed.input(sample, block.audio)
             self._act(feed, feed.listener.accept(sample, audio, feed.vad_prob))
+        for feed in heard:
+            feed.keep_input()
 
     def _act(self, feed: Feed, actions: list[Action]) -> None:
         for action in actions:

@@ -1,8 +1,9 @@
 """A child process and its pipe, seen from both ends.
 
-``WorkerProcess`` is the daemon's end: it starts the process, gives each message that comes to a callback on
-the event loop, and tells once when the process has gone and its pipe is drained. ``Inbox`` is the worker's
-end: a thread that receives commands and notices when the daemon is no more.
+``WorkerProcess`` is the daemon's end: it starts the process, gives each message that comes, alone or in a
+tuple of several, to a callback on the event loop, and tells once when the process has gone and its pipe
+is drained. ``Inbox`` is the worker's end: a thread that receives commands and notices when the daemon is no
+more.
 """
 
 from __future__ import annotations
@@ -93,11 +94,12 @@ class WorkerProcess:
             try:
                 if not connection.poll():
                     return
-                message = connection.recv()
+                received = connection.recv()
             except (EOFError, OSError):
                 self._drained()
                 return
-            self._on_message(message)
+            for message in received if isinstance(received, tuple) else (received,):
+                self._on_message(message)
 
     def _drained(self) -> None:
         """The pipe is at its end: whatever the worker sent whole has been handled."""

@@ -416,6 +416,16 @@ def test_an_armed_callback_skips_until_its_own_first_frame(ring_path: Path) -> N
 # --- ends ----------------------------------------------------------------------------------------------
 
 
+def test_what_is_unread_and_whether_more_may_come_is_told(ring_path: Path) -> None:
+    with RingWriter.open(ring_path, MONO, 1.0) as writer, RingReader.attach(ring_path, position=0) as reader:
+        writer.write(ramp(0, 300))
+        writer.skip(50)
+        reader.read(100)
+        assert (reader.unread, reader.open) == (250, True)
+        writer.close()
+        assert (reader.unread, reader.open) == (250, False)
+
+
 def test_close_tells_readers_who_still_get_the_rest(ring_path: Path) -> None:
     writer = RingWriter.open(ring_path, MONO, 1)
     with RingReader.attach(ring_path) as reader:

@@ -96,6 +96,7 @@ def test_the_tap_lies_in_the_clock_of_the_source(tmp_path: Path) -> None:
     tap.write(30_000 + 3 * block + 1, ramp[block : 2 * block], 0.5)  # rounded clocks: still the next block
     tap.write(30_000 + 12 * block, ramp[2 * block : 3 * block], 0.75)  # two blocks are missing
     tap.write(30_000, ramp[:block], 1.0)  # read again after a restart
+    tap.flush()
     with RingReader.attach(tap_path(ring), position=10_000) as reader:
         first, second = reader.read(10_000), reader.read(10_000)
         assert first is not None and second is not None
