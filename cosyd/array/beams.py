@@ -6,6 +6,8 @@ the steering vector d of the direction looked at, to rounding.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,8 +16,8 @@ from cosyd.array.stft import FREQUENCIES_HZ
 from cosyd.config.arrays import SPEED_OF_SOUND
 
 Weights = NDArray[np.complex64]  # [bins, microphones]
-Vector = NDArray[np.complex128]  # [bins, microphones]
-Matrix = NDArray[np.complex128]  # [bins, microphones, microphones]
+Vector = NDArray[np.complexfloating[Any, Any]]  # [bins, microphones]
+Matrix = NDArray[np.complexfloating[Any, Any]]  # [bins, microphones, microphones]
 
 IGNORED = 10.0  # how much louder a sector to be ignored is taken to be than all around
 _SECTOR_STEP_DEG = 5.0
@@ -48,21 +50,42 @@ def delay_and_sum(d: Vector) -> Vector:
     return np.asarray(d / d.shape[1])
 
 
+def loaded(noise: Matrix, loading: float) -> Matrix:
+    """Scaled to a mean diagonal of 1 a bin, and ``loading`` added to it: noise of the microphones.
+
+    It bounds how much a sharp beam may amplify that noise, and how much an error of the geometry matters.
+    """
+    size = noise.shape[1]
+    level = np.trace(noise, axis1=1, axis2=2).real[:, None, None] / size
+    return np.asarray(noise / np.maximum(level, 1e-30) + loading * np.eye(size))
+
+
 def mvdr(d: Vector, noise: Matrix, loading: float) -> Vector:
     """R^-1 d / (d^H R^-1 d): least noise of what is distortionless (Capon 1969).
 
-    ``noise`` is scaled to a mean diagonal of 1 a bin, to which ``loading`` is added: noise of the
-    microphones, which bounds how much a sharp beam may amplify it, and how much an error of the geometry
-    matters. With the coherence of a diffuse field this is the superdirective beam (Cox et al. 1987).
+    With the coherence of a diffuse field as ``noise`` this is the superdirective beam (Cox et al. 1987).
     """
-    size = d.shape[1]
-    level = np.trace(noise, axis1=1, axis2=2).real[:, None, None] / size
-    loaded = noise / np.maximum(level, 1e-30) + loading * np.eye(size)
-    solved = np.linalg.solve(loaded, d[:, :, None])[:, :, 0]
+    return distortionless(d, np.linalg.inv(loaded(noise, loading)))
+
+
+def distortionless(d: Vector, inverse: Matrix) -> Vector:
+    """The same, from the inverse of the loaded covariance."""
+    solved = (inverse @ d[:, :, None])[:, :, 0]
     return np.asarray(solved / np.einsum("fm,fm->f", d.conj(), solved)[:, None].conj())
 
 
-def response(weights: Vector, d: NDArray[np.complex128]) -> NDArray[np.complex128]:
+def anywhere(speech: Matrix, noise: Matrix) -> Vector:
+    """(S + R)^-1 S e: of a voice whose direction nobody knows yet what the first microphone hears of it.
+
+    The multichannel Wiener filter (Doclo & Moonen 2002) for ``speech`` that comes from everywhere alike,
+    scaled so that on average over directions it passes as it is.
+    """
+    weights = np.linalg.solve(speech + noise, speech[:, :, :1])[:, :, 0]
+    passed = np.einsum("fm,fm->f", weights.conj(), speech[:, :, 0])
+    return np.asarray(weights / passed[:, None].conj())
+
+
+def response(weights: Vector, d: Vector) -> Vector:
     """w^H d: [..., bins] for d [..., bins, microphones]."""
     return np.asarray(np.einsum("fm,...fm->...f", weights.conj(), d))
 

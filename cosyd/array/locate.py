@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosyd.array.beams import Matrix
 from cosyd.array.geometry import Geometry, Vectors
 from cosyd.array.grid import SPACE_DEG, Grid, make_grid
 from cosyd.array.onset import Onsets
 from cosyd.array.srp import Power, Srp
 from cosyd.array.stft import Spectra
 from cosyd.array.tracker import FLOOR, Peak, Track, Tracker
+from cosyd.array.whitened import Whitened
 from cosyd.spec import FRAME
 
 # How much there is to go by is counted in hops' worth of direct sound in all bins: speech in a quiet room has
@@ -21,7 +22,8 @@ from cosyd.spec import FRAME
 LOOK_HOPS = 0.1  # after so much peaks are looked for again
 LATEST_HOPS = 12  # ... or after 0.1 s: beside a loud noise there is little to go by
 FIRST_HOPS = 2  # ... but not before 16 ms
-SMOOTH_HOPS = 12.0  # over so much correlations are smoothed: some words of who stands
+FIRST_HOPS_SPACE = 4  # ... in space, where a look is at five times as many directions, 32 ms
+SMOOTH_HOPS = 12.0  # over so much what is heard is smoothed: some words of who stands
 SECOND = 0.5  # of the greatest peak's salience: what a second voice's must reach
 _HOP_S = FRAME.hop / FRAME.rate_hz
 
@@ -33,6 +35,8 @@ class Locator:
         self.grid = make_grid(geometry, space)
         self._space = space
         self._srp = Srp(geometry, self.grid)
+        self._white = Whitened(geometry, self.grid)
+        self._first_hops = FIRST_HOPS_SPACE if space else FIRST_HOPS
         self._talkers = talkers
         self._tracker = Tracker(talkers)
         self._onsets = Onsets()
@@ -40,7 +44,7 @@ class Locator:
         self._forget()
 
     def _forget(self) -> None:
-        self._smooth: Power | None = None  # correlations [pairs, lags], and the weight that is in them
+        self._smooth: Power | None = None  # what was heard, and the weight that is in it
         self._weight = 0.0
 
     @property
@@ -59,20 +63,20 @@ class Locator:
         self._onsets.fade(hops)
         self._forget()
 
-    def hear(
-        self,
-        spectra: Spectra,
-        share: NDArray[np.float32] | None = None,
-        noise: NDArray[np.complexfloating[Any, Any]] | None = None,
-    ) -> None:
-        """Someone speaks: spectra [hops, microphones, BINS]; the rest as ``Srp.correlations`` takes it.
+    def adapt(self, noise: Matrix) -> None:
+        """The noise around has this covariance [BINS, microphones, microphones] from now on."""
+        self._white.adapt(noise)
+        self._forget()
+
+    def hear(self, spectra: Spectra, share: NDArray[np.float32] | None = None) -> None:
+        """Someone speaks: spectra [hops, microphones, BINS]; ``share`` [hops, BINS] of them is speech.
 
         What is remembered fades by what is new, not by time: reverberation, which has little new, changes it
         little.
         """
-        correlations, weights = self._srp.correlations(spectra, share, noise, self._onsets(spectra))
-        for now, weight in zip(correlations, weights, strict=True):
-            worth = float(weight) / self._srp.bins
+        heard, weights = self._white.sums(spectra, share, self._onsets(spectra))
+        for now, weight in zip(heard, weights, strict=True):
+            worth = float(weight) / self._white.bins
             keep = np.float32(np.exp(-worth / SMOOTH_HOPS))
             self._smooth = now if self._smooth is None else keep * self._smooth + now
             self._weight = float(keep * self._weight + weight)
@@ -82,13 +86,13 @@ class Locator:
 
     @property
     def _due(self) -> bool:
-        if self._since < FIRST_HOPS or self._weight <= 0:
+        if self._since < self._first_hops or self._weight <= 0:
             return False
         return self._new >= LOOK_HOPS or self._since >= LATEST_HOPS
 
     def _look(self) -> None:
         assert self._smooth is not None, "nothing was heard"
-        power = self._srp.power(self._smooth[None] / np.float32(self._weight))[0]
+        power = self._white.power(self._smooth / np.float32(self._weight))
         self._tracker.hear(self.peaks(power), self._since * _HOP_S)
         self._since, self._new = 0, 0.0
 

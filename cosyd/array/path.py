@@ -24,6 +24,7 @@ from cosyd.array.noise import NoiseField
 from cosyd.array.speech import QUIET, SpeechShare
 from cosyd.array.step import ArrayStep, Samples
 from cosyd.array.stft import Analysis, Spectra, Synthesis
+from cosyd.array.talker import Talker, referred
 from cosyd.array.tracker import Track
 from cosyd.array.zones import heard, zone_of
 from cosyd.config.schema import ArrayConfig
@@ -32,6 +33,7 @@ from cosyd.types import Voice
 
 SPEAKS = 0.5  # probability of speech from which a block's direction is one of a voice
 CLEARLY = 0.2  # by how much more than the one listened to another must speak for the beam to turn
+RENEW_HOPS = 250 // FRAME.hop_ms  # of noise alone, that are worth looking through it anew
 PATIENCE_HOPS = 250 // FRAME.hop_ms  # ... for so long: half a word; shorter is mostly a mistake
 
 
@@ -90,6 +92,7 @@ class ArrayPath:
         self._speech.reset()
         self._beam.reset()
         self._ambient.reset()
+        self._news = RENEW_HOPS  # hops of noise since the locator was told of it
         self._attended: Track | None = None
         self._challenged = 0  # hops for which another has spoken more
         if self._locator is not None:
@@ -122,8 +125,11 @@ class ArrayPath:
         unwanted = voice is not None and not self._wanted(voice)
         if prob < QUIET:  # beside speech a part of the talker would be learned too, and taken off
             self._ambient.learn(spectra, 1 - share)
+            self._news += hops
         self._beam.learn(spectra, np.ones_like(share) if unwanted else 1 - share)
-        self._beam.steer(voice.direction if voice is not None and not unwanted else None)
+        if voice is not None and not unwanted:
+            self._beam.listen(voice, spectra, share)
+        self._beam.turn()
         return tuple(self._tell(track) for track in self._voices())
 
     def _voices(self) -> list[Track]:
@@ -136,7 +142,10 @@ class ArrayPath:
         if prob < SPEAKS:
             self._locator.silence(len(spectra))
             return None
-        self._locator.hear(spectra, share, self._ambient.covariance())
+        if self._news >= RENEW_HOPS:
+            self._locator.adapt(self._ambient.covariance())
+            self._news = 0
+        self._locator.hear(spectra, share)
         return self._attend(self._locator.voices, len(spectra))
 
     def _attend(self, voices: list[Track], hops: int) -> Track | None:
@@ -176,7 +185,9 @@ class Beam:
         self._config = config
         self._geometry = geometry
         self._loading = 10 ** (config.loading_db / 10)
-        self._assumed = beams.diffuse(geometry)
+        self._adapts = config.beamformer == "mvdr"
+        self._talker = Talker(geometry.microphones)
+        self._around = self._assumed = beams.diffuse(geometry)
         for zone in config.zones:
             if not zone.listen:
                 edges = (geometry.in_device(zone.from_deg), geometry.in_device(zone.to_deg))
@@ -189,22 +200,36 @@ class Beam:
 
     def reset(self) -> None:
         self._noise.reset()
+        self._talker.reset()
+        self._whom: Track | None = None
         self._direction = self._fixed
         self._now = self._wanted = self._weights()
         self._turned = False
 
-    def steer(self, direction: Vectors | None) -> None:
-        """Look there from the next block on; None: where it looked before."""
-        if self._fixed is None and direction is not None:
+    def look(self, direction: Vectors) -> None:
+        """There, unless it is fixed elsewhere."""
+        if self._fixed is None:
             self._direction = direction
             self._turned = True
+
+    def listen(self, whom: Track, spectra: Spectra, share: Samples) -> None:
+        """To this voice, which speaks in these hops; ``share`` of them is speech."""
+        self.look(whom.direction)
+        if self._adapts and self._fixed is None:
+            if whom is not self._whom:
+                self._talker.reset()
+            self._whom = whom
+            self._talker.learn(spectra, share)
+
+    def turn(self) -> None:
+        """To what is known by now, over the next block."""
         if self._turned and self._config.beamformer != "off":
             self._wanted = self._weights()
-            self._turned = self._config.beamformer == "mvdr"
+        self._turned = False
 
     def learn(self, spectra: Spectra, share: Samples) -> None:
         """What is noise in these hops."""
-        if self._config.beamformer == "mvdr":
+        if self._adapts:
             self._noise.learn(spectra, share)
             self._turned = True
 
@@ -217,12 +242,24 @@ class Beam:
         return np.asarray((weights.conj() * spectra.transpose(0, 2, 1)).sum(axis=2))
 
     def _weights(self) -> beams.Weights:
+        """All with the phase of the first microphone: a voice does not jump when the beam finds it."""
+        return self._choose().astype(np.complex64)
+
+    def _choose(self) -> beams.Vector:
         if self._direction is None:
-            return beams.first_microphone(self._geometry.microphones)
-        d = beams.steering(self._geometry, self._direction)
+            return self._undirected()
+        d = referred(beams.steering(self._geometry, self._direction))
         if self._config.beamformer == "delay-sum":
-            weights = beams.delay_and_sum(d)
-        else:
-            adaptive = self._config.beamformer == "mvdr"
-            weights = beams.mvdr(d, self._noise.covariance() if adaptive else self._assumed, self._loading)
-        return weights.astype(np.complex64)
+            return beams.delay_and_sum(d)
+        noise = self._noise.covariance() if self._adapts else self._assumed
+        inverse = np.linalg.inv(beams.loaded(noise, self._loading))
+        if self._adapts and self._fixed is None:
+            d = self._talker.transfer(d, inverse)
+        return beams.distortionless(d, inverse)
+
+    def _undirected(self) -> beams.Vector:
+        """Nobody was found yet."""
+        if not self._adapts:
+            return beams.first_microphone(self._geometry.microphones)
+        noise = beams.loaded(self._noise.covariance(), self._loading)
+        return beams.anywhere(self._around, noise)

@@ -46,7 +46,6 @@ class Srp:
         spectra: Spectra,
         share: NDArray[np.float32] | None = None,
         noise: NDArray[np.complexfloating[Any, Any]] | None = None,
-        direct: NDArray[np.float32] | None = None,
     ) -> tuple[Power, NDArray[np.float32]]:
         """[hops, microphones, BINS] -> [hops, pairs, lags], and the weights [hops] that they are sums of.
 
@@ -54,7 +53,6 @@ class Srp:
         square: one that is half noise has hardly a direction. ``noise`` [BINS, microphones, microphones]:
         coherence of the rest. Phases of a mixture are, on average, share² of the voice's and 1 - share² of
         the noise's; the latter is taken off, else a noise from one place would be found where it is.
-        ``direct`` [hops, BINS]: by how much a bin counts beside that.
         """
         used = spectra[:, :, self._bins]
         phases = used / np.maximum(np.abs(used), _NOTHING)
@@ -66,8 +64,6 @@ class Srp:
         if noise is not None:
             pairs = noise[self._bins][:, self._first, self._second].T.astype(np.complex64)
             cross -= (1 - weight)[:, None] * pairs
-        if direct is not None:
-            weight = weight * direct[:, self._bins]
         cross *= weight[:, None]
         parts = np.concatenate((cross.real, cross.imag), axis=2)
         return np.asarray(parts @ self._basis), np.asarray(weight.sum(axis=1))

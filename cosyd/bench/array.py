@@ -26,8 +26,8 @@ METHOD = (
     "final of the utterance carries. Recognition: the evaluation speech from 1.5 to 2.5 m, a noise from "
     "elsewhere, SNR at the first microphone; the front end's output goes whole to Moonshine tiny-en; beams "
     "find the talker themselves, except in the last row. SI-SDR and PESQ (wide band) of the beam's output, "
-    "before the denoiser, against the talker alone, room included, at the first microphone. Cost: processor "
-    "time of one thread."
+    "before the denoiser, against what the first microphone hears of the talker alone within 50 ms of the "
+    "direct sound. Cost: processor time of one thread."
 )
 
 

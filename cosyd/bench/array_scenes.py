@@ -19,6 +19,7 @@ from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
 from cosyd.types import Voice
 
+EARLY_S = 0.05  # after the direct sound, that is heard as one with it
 LEAD_S = 1.5  # of noise alone before someone speaks, as in any room that one enters
 PUSH_S = 0.25
 PLACES_DEG = (13.0, 80.0, 147.0, -146.0, -79.0, -12.0)  # where talkers stand, by turns
@@ -88,7 +89,15 @@ def disturbed(
     stretch = np.take(noise, np.arange(start, start + length), mode="wrap")
     source = scene.Sound(stretch, ((0, other),), 2.5, 0.0)
     return scene.render(
-        geometry, room, [talker], [source], seconds=seconds, snr_db=snr_db, hum_snr_db=35.0, seed=turn
+        geometry,
+        room,
+        [talker],
+        [source],
+        seconds=seconds,
+        snr_db=snr_db,
+        hum_snr_db=35.0,
+        early_s=EARLY_S,
+        seed=turn,
     )
 
 

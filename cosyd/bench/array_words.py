@@ -55,7 +55,7 @@ def recognition(report: Report, each: int) -> None:
 
 
 def quality(report: Report, each: int) -> None:
-    """SI-SDR and PESQ of the beam's output, before the denoiser."""
+    """SI-SDR and PESQ of the beam's output, before the denoiser, against the talker's early sound."""
     from pesq import pesq
 
     front_end = array_scenes.open_front_end(asr_input="blend", blend=NOTHING)
@@ -63,7 +63,7 @@ def quality(report: Report, each: int) -> None:
     for _, clip, scene in _scenes(each, (5,)):
         begin = round(LEAD_S * FRAME.rate_hz)
         end = begin + len(clip.audio)
-        truth = scene.target[begin:end, 0]
+        truth = scene.early[begin:end, 0]
         for name, config in _beams(scene):
             audio = hear(front_end, scene.frames, config).audio[begin:end]
             values = si_sdr_db(audio, truth), float(pesq(FRAME.rate_hz, truth, audio, "wb"))

@@ -73,8 +73,9 @@ class Truth:
 class Scene:
     """``frames`` float32 [n, channels] as the device would give them, and the truth.
 
-    ``target``, ``echo``: what the microphones hear of the talkers and of the loudspeaker, alone. ``played``:
-    what the loudspeaker gets; the device's reference channels, where it has some, carry it.
+    ``target``, ``echo``: what the microphones hear of the talkers and of the loudspeaker, alone. ``early``:
+    of the talkers, what comes straight or soon after, where that was asked for. ``played``: what the
+    loudspeaker gets; the device's reference channels, where it has some, carry it.
     """
 
     frames: Channels
@@ -83,6 +84,7 @@ class Scene:
     echo: Channels = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     played: Audio = field(default_factory=lambda: np.zeros(0, np.float32))
     loudspeaker: Loudspeaker | None = None
+    early: Channels = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def write(self, path: Path) -> None:
         """A 16-bit WAV, and beside it what is true in JSON; what is played also as NAME-played.wav."""
@@ -109,18 +111,23 @@ def render(
     hum_snr_db: float = 30.0,
     loudspeaker: Loudspeaker | None = None,
     channels: int | None = None,
+    early_s: float | None = None,
     seed: int = 0,
 ) -> Scene:
     """Make the scene.
 
     ``snr_db``: talkers to ``noises`` as the first microphone hears them (None: levels as they are). ``hum``:
     noise that comes from everywhere, ``hum_snr_db`` below the talkers; white noise where there is none.
-    Where nobody talks, say for how many ``seconds``; levels are then against -20 dBFS.
+    Where nobody talks, say for how many ``seconds``; levels are then against -20 dBFS. ``early_s``: give also
+    what comes of the talkers until so long after the direct sound, as a listener hears it as one with that.
     """
     rng = np.random.default_rng(seed)
     length = round((seconds or _end(talkers)) * FRAME.rate_hz)
     target = sum((_heard(geometry, room, sound, length) for sound in talkers), _silence(geometry, length))
     level = _loudness(target) or _NOBODY
+    early = _silence(geometry, 0 if early_s is None else length)
+    for sound in talkers if early_s is not None else ():
+        early += _heard(geometry, room, sound, length, early_s)
     noise = _silence(geometry, length)
     for sound in noises:
         noise += _heard(geometry, room, sound, length)
@@ -135,7 +142,7 @@ def render(
     frames = _on_device(geometry, total * scale, channels)
     if loudspeaker is not None:
         frames[:, list(geometry.references)] = played[:, None]
-    return Scene(frames, truth, target * scale, echo * scale, played, loudspeaker)
+    return Scene(frames, truth, target * scale, echo * scale, played, loudspeaker, early * scale)
 
 
 def _end(talkers: Sequence[Sound]) -> float:
@@ -187,14 +194,18 @@ def _on_device(geometry: Geometry, microphones: Channels, channels: int | None) 
 # --- one sound -----------------------------------------------------------------------------------------
 
 
-def _heard(geometry: Geometry, room: Room, sound: Sound, length: int) -> Channels:
-    """A sound as the microphones hear it, at its level."""
+def _heard(
+    geometry: Geometry, room: Room, sound: Sound, length: int, early_s: float | None = None
+) -> Channels:
+    """A sound as the microphones hear it, at its level; ``early_s``: no longer after the direct sound."""
     level = 10 ** (sound.level_db / 20) * 0.1 / np.sqrt(max(speech_power(sound.audio), 1e-12))
     audio = (sound.audio * level).astype(np.float32)
     start = round(sound.start_s * FRAME.rate_hz)
     out = _silence(geometry, length)
     for offset, piece, azimuth in _pieces(sound, audio):
         response = impulse_responses(geometry, room, azimuth, sound.elevation_deg, sound.distance_m)
+        if early_s is not None:
+            response = response[:, : int(np.abs(response[0]).argmax()) + round(early_s * FRAME.rate_hz)]
         heard = _convolve(piece, response)
         first = start + offset
         last = min(length, first + len(heard))

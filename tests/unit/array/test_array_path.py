@@ -40,22 +40,47 @@ def through(
 def test_a_fixed_beam_gives_what_comes_from_there_after_its_delay(beamformer: str) -> None:
     config = ArrayConfig(geometry="square-4", beamformer=beamformer, steer="fixed", azimuth_deg=40.0)
     path = make_path(config)
-    signal = white(20)
-    out, _ = through(path, plane_wave(geometry("square-4"), signal, 40.0), prob=0.0)
+    x = plane_wave(geometry("square-4"), white(20), 40.0)
+    out, _ = through(path, x, prob=0.0)
     assert path.delay == (0 if beamformer == "off" else FRAME.hop)
-    if beamformer != "off":  # phases refer to the centre, so it is the signal itself; windows are short
-        error = out[path.delay :] - signal[: -path.delay]
-        assert 10 * np.log10(np.square(error[512:]).mean() / np.square(signal).mean()) < -22
+    if beamformer != "off":  # as the first microphone hears it; windows are short
+        error = out[path.delay :] - x[0, : -path.delay]
+        assert 10 * np.log10(np.square(error[512:]).mean() / np.square(x[0]).mean()) < -22
 
 
 def test_the_beam_finds_who_speaks_and_turns_there() -> None:
     path = make_path(ArrayConfig(geometry="square-4", beamformer="superdirective"), TAIL)
-    signal = white(40)
-    out, voices = through(path, plane_wave(geometry("square-4"), signal, -75.0))
+    x = plane_wave(geometry("square-4"), white(40), -75.0)
+    out, voices = through(path, x)
     assert abs(wrap(voices[-1][0].azimuth_deg + 75.0)) < 2
     late = slice(20 * 512, 39 * 512)
-    error = out[128:][late] - signal[:-128][late]
-    assert 10 * np.log10(np.square(error).mean() / np.square(signal).mean()) < -20
+    error = out[128:][late] - x[0, :-128][late]
+    assert 10 * np.log10(np.square(error).mean() / np.square(x[0]).mean()) < -20
+
+
+@pytest.mark.parametrize("beamformer", ["delay-sum", "superdirective", "mvdr"])
+def test_a_voice_does_not_jump_when_the_beam_finds_it(beamformer: str) -> None:
+    """From the first microphone to a beam that refers to it: no dip while the weights go over."""
+    config = ArrayConfig(geometry="respeaker-6", beamformer=beamformer, reference_channels=())
+    path = make_path(config, TAIL)
+    x = plane_wave(geometry("respeaker-6"), white(30), -75.0)
+    out, voices = through(path, x)
+    assert voices[0] == () and voices[-1] != ()
+    error = out[128:].reshape(-1, 128) - x[0, :-128].reshape(-1, 128)
+    worst = np.square(error[8:-8]).mean(axis=1).max() / np.square(x[0]).mean()
+    assert 10 * np.log10(worst) < -8  # half a turn of the phase of high bins alone would be above 0
+
+
+def test_beside_a_loud_noise_from_one_place_the_voice_is_found() -> None:
+    """A steady noise from 130 degrees, then a voice as loud from -20; no denoiser tells them apart."""
+    array = geometry("square-4")
+    noise = plane_wave(array, white(100, 7), 130.0)
+    both = noise[:, 60 * 512 :] + plane_wave(array, white(40, 8), -20.0)
+    path = make_path(ArrayConfig(geometry="square-4"), TAIL)
+    through(path, noise[:, : 60 * 512], prob=0.0)
+    _, voices = through(path, both)
+    found = max(voices[-1], key=lambda voice: voice.conf)
+    assert abs(wrap(found.azimuth_deg + 20.0)) < 5
 
 
 def test_where_nobody_speaks_nobody_is_found() -> None:

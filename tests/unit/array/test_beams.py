@@ -154,11 +154,12 @@ def test_turning_the_beam_makes_no_click() -> None:
     tone = (0.5 * np.sin(2 * np.pi * 1_000 * np.arange(n) / FRAME.rate_hz)).astype(np.float32)
     x = plane_wave(array, tone, 20.0)
     beam, analysis, synthesis = Beam(config, array), Analysis(4), Synthesis()
-    beam.steer(unit(20.0))
+    beam.look(unit(20.0))
     out = []
     for index in range(40):
         if index % 4 == 3:
-            beam.steer(unit(20.0 if index % 8 == 3 else 200.0))
+            beam.look(unit(20.0 if index % 8 == 3 else 200.0))
+        beam.turn()
         out.append(synthesis(beam(analysis(x[:, index * 512 : (index + 1) * 512]))))
     y = np.concatenate(out)[1024:-1024]
     spectrum = np.abs(np.fft.rfft(y * np.hanning(len(y)))) ** 2
