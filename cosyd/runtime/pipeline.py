@@ -269,7 +269,7 @@ class Pipeline:
             audio = feed.input(sample, block.audio)
             self._act(feed, feed.listener.accept(sample, audio, feed.vad_prob))
         for feed in heard:
-            feed.keep_input()
+            feed.listened()
 
     def _act(self, feed: Feed, actions: list[Action]) -> None:
         for action in actions:

@@ -9,7 +9,7 @@ from pipeline_fakes import START, running, silence, tone
 
 from cosyd.config.schema import SourceConfig
 from cosyd.ring import RingWriter
-from cosyd.runtime.feed import IDLE_BLOCKS, LATE_S, LEAP_SHARE, Feed
+from cosyd.runtime.feed import IDLE_BLOCKS, LATE_S, LEAP_SHARE, STEADY_BLOCKS, Feed
 from cosyd.runtime.ipc import Drained, GapSeen, Heard, Recognized, Removed
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
 from cosyd.types import Checkpoint, SpeechEnded, SpeechStarted
@@ -315,7 +315,7 @@ def test_a_ring_that_comes_later_is_found(ring_path):
             assert deadline
 
 
-def test_silence_is_looked_at_some_blocks_together_and_speech_block_by_block(ring, ring_path):
+def test_silence_is_looked_at_some_blocks_together_and_pauses_block_by_block(ring, ring_path):
     with running() as run:
         run.add(ring_path, START)
         say(ring, ("silence", 1.0))
@@ -329,9 +329,16 @@ def test_silence_is_looked_at_some_blocks_together_and_speech_block_by_block(rin
         assert run.pipeline.progress().sources["talk"].behind_s < BLOCK_S * IDLE_BLOCKS
         say(ring, ("tone", 1.0))
         run.settle()
-        say(ring, ("tone", BLOCK_S))
+        for _ in range(STEADY_BLOCKS):
+            say(ring, ("tone", BLOCK_S))
+            run.settle()
+        assert run.pipeline.progress().sources["talk"].behind_s < BLOCK_S * STEADY_BLOCKS
+        say(ring, ("silence", 2 * BLOCK_S * STEADY_BLOCKS))
         run.settle()
-        assert run.pipeline.progress().sources["talk"].behind_s < BLOCK_S
+        for _ in range(10):  # nothing of a pause waits, for it may be the end of the utterance
+            say(ring, ("silence", BLOCK_S))
+            run.settle()
+            assert run.pipeline.progress().sources["talk"].behind_s < BLOCK_S
 
 
 def test_a_source_is_due_when_the_rest_of_a_block_is_and_overdue_when_nothing_comes(ring, ring_path):
