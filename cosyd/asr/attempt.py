@@ -48,10 +48,8 @@ def _request(decode: Decode) -> SegmentRequest:
         decode.audio,
         decode.prompt,
         decode.draft,
-        decode.context,
-        decode.context_samples,
-        decode.hotwords,
-        decode.words,
+        hotwords=decode.hotwords,
+        words=decode.words,
         quick=decode.kind == "partial",
         source=decode.source,
     )

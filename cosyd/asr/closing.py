@@ -9,7 +9,7 @@ from cosyd.asr.confidence import expected
 from cosyd.asr.decode import Decode
 from cosyd.asr.doubt import believed
 from cosyd.asr.stable import keep_promise
-from cosyd.asr.utterance import Context, Utterance
+from cosyd.asr.utterance import Utterance
 from cosyd.asr.window import joined
 from cosyd.asr.words import fitted
 from cosyd.types import Checkpoint, EndReason, Final, Transcript
@@ -27,7 +27,6 @@ class Closing:
     decided_sample: int
     more: bool = False
     transcript: Transcript | None = None
-    context: Context | None = None  # what this utterance is to the next one
 
     def settle(self, transcript: Transcript) -> None:
         """The result of the decode, on the audio since the utterance's anchor."""
@@ -98,10 +97,7 @@ class ClosingLine:
         """Finals of the utterances at the head of the line whose text is there."""
         finals: list[Final] = []
         while self._line and (transcript := self._line[0].transcript) is not None:
-            closing = self._line.popleft()
-            finals.append(closing.final(transcript))
-            if closing.context is not None:
-                closing.context.text = finals[-1].text
+            finals.append(self._line.popleft().final(transcript))
         return finals
 
 

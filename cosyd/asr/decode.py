@@ -23,8 +23,8 @@ class Decode:
     begins and ends, in front-end blocks; with a ``window`` it begins there. ``slack_s``: how long, in audio
     time, the result can wait (a speculative final is not needed before the endpoint). ``pause_s``: from the
     beginning of a partial's decode to that of the source's next one, at least.
-    ``prompt``, ``draft``, ``context``, ``hotwords`` and ``words`` as in SegmentRequest; context comes before
-    ``start_sample``, which is at ``origin_s`` seconds of the source clock. ``reason`` is a final's.
+    ``prompt``, ``draft``, ``hotwords`` and ``words`` as in SegmentRequest. ``start_sample`` is at
+    ``origin_s`` seconds of the source clock. ``reason`` is a final's.
     """
 
     id: int
@@ -40,8 +40,6 @@ class Decode:
     pause_s: float = 0.0
     prompt: str = ""
     draft: tuple[int, ...] = ()
-    context: str = ""
-    context_samples: int = 0
     hotwords: tuple[Hotword, ...] = ()
     words: bool = False
     origin_s: float = 0.0

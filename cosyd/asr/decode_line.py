@@ -1,11 +1,11 @@
 """What waits for the one recogniser, and which of it is next. Pure: no thread, and times are the caller's.
 
 Finals and speculative finals come first, in the order in which their results are needed; they are never
-dropped. Partials come when nothing else waits. One a source is kept, a newer one takes its place, so that what
-is decoded is what was heard up to then. Those of one source get ``PARTIAL_SHARE`` of the time: after one that took 100 ms the next begins 570 ms later at the
-earliest, so that on a slow machine they come less often instead of taking more of the processor. A partial
-that is being decoded when a final comes is stopped, so that no final waits for it; another source's is
-decoded once more, and then to its end.
+dropped. Partials come when nothing else waits. One a source is kept, a newer one takes its place, so that
+what is decoded is what was heard up to then. Those of one source get ``PARTIAL_SHARE`` of the time: after
+one that took 100 ms the next begins 570 ms later at the earliest, so that on a slow machine they come less
+often instead of taking more of the processor. A partial that is being decoded when a final comes is stopped,
+so that no final waits for it; another source's is decoded once more, and then to its end.
 """
 
 from __future__ import annotations

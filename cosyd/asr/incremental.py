@@ -13,16 +13,13 @@ from cosyd.asr.endpoint import EndpointRules
 from cosyd.asr.gate import Gate
 from cosyd.asr.hotwords import Hotword, parse_hotwords
 from cosyd.asr.stable import keep_promise
-from cosyd.asr.utterance import Block, Utterance, concatenate
+from cosyd.asr.utterance import Utterance, concatenate
 from cosyd.asr.window import Window
 from cosyd.config.schema import AsrConfig
 from cosyd.spec import FRAME
 from cosyd.types import EndReason, Partial, Transcript
 
 REFRESH_MS = 64  # a partial that waits is asked for again so often, with what was heard since
-# An utterance with what was said before it. Longer ones do as well without: of 110 clips of LibriSpeech
-# train-clean-100, 6.5 % of the words are wrong with this limit and 6.4 % without; in noise 25.1 and 25.3 %.
-WITH_CONTEXT_BLOCKS = FRAME.blocks(16_000)
 
 
 class IncrementalDecoder:
@@ -74,7 +71,7 @@ class IncrementalDecoder:
 
     def _may_speculate(self, utterance: Utterance) -> bool:
         return (
-            utterance.quiet >= self._rules.tail
+            utterance.quiet >= self._rules.tail(utterance.speech_end)
             and not self._speculated(utterance)
             and utterance.failed_cut != self._cut(utterance)
         )
@@ -85,7 +82,7 @@ class IncrementalDecoder:
         return speculation is not None and speculation.blocks == self._cut(utterance)
 
     def _speculate(self, utterance: Utterance) -> Decode:
-        slack = (self._rules.tail * FRAME.block_ms) / 1000
+        slack = self._rules.slack(utterance.speech_end) * FRAME.block_ms / 1000
         decode = self._request(utterance, "speculative", self._cut(utterance), slack_s=slack)
         utterance.speculation, utterance.speculated = decode, None
         return decode
@@ -108,17 +105,19 @@ class IncrementalDecoder:
         reason: EndReason | None = None,
         window: Window | None = None,
     ) -> Decode:
-        """On the audio of a ``window``, for the next one if that is full; None: all since the anchor."""
+        """On the audio of a ``window``, for the next one if that is full; None: all since the anchor.
+
+        A final has no draft: what it says depends on its audio alone, not on when which partials came.
+        """
         self._next_id += 1
         first, said = (window.start, window.said) if window else (utterance.anchor, Transcript(""))
         blocks = utterance.blocks[first:position]
-        before, context = ([], "") if kind == "partial" else self._context_of(utterance, position)
         return Decode(
             id=self._next_id,
             source=self._source,
             utt=utterance.number,
             kind=kind,
-            audio=concatenate([*before, *blocks], padding),
+            audio=concatenate(blocks, padding),
             start_sample=blocks[0].sample,
             end_sample=blocks[-1].end,
             anchor=utterance.anchor,
@@ -126,9 +125,7 @@ class IncrementalDecoder:
             slack_s=slack_s,
             pause_s=pause_s,
             prompt=utterance.prompt(said.text),
-            draft=utterance.draft_after(said.tokens),
-            context=context,
-            context_samples=len(before) * FRAME.block,
+            draft=utterance.draft_after(said.tokens) if kind == "partial" else (),
             reason=reason,
             hotwords=self._hotwords_of(utterance),
             words=window.full(position) if window else self._words,
@@ -141,15 +138,6 @@ class IncrementalDecoder:
         if utterance.number != self._favoured_in:
             self._favoured_in, self._hotwords = utterance.number, self._next_hotwords
         return self._hotwords
-
-    def _context_of(self, utterance: Utterance, position: int) -> tuple[list[Block], str]:
-        """Blocks before the utterance and what was said in them; none where they would not help or fit."""
-        context = utterance.context
-        if context is None or not context.text or utterance.anchor:
-            return [], ""
-        before = [block for block in context.blocks if block.sample < utterance.blocks[0].sample]
-        fits = len(before) + position <= min(self._rules.longest, WITH_CONTEXT_BLOCKS)
-        return (before, context.text) if fits else ([], "")
 
     # --- results ---
 

@@ -22,9 +22,8 @@ from __future__ import annotations
 from cosyd.asr.decode import Decode
 from cosyd.asr.incremental import IncrementalDecoder
 from cosyd.asr.listening import Action, Listening
-from cosyd.asr.utterance import CONTEXT_MS, Block, Context, Utterance
+from cosyd.asr.utterance import Utterance
 from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
-from cosyd.spec import FRAME
 from cosyd.types import Checkpoint, EndReason, RecognitionEvent, Transcript
 
 LIMIT_S = 30.0  # of a recogniser that names none
@@ -47,7 +46,6 @@ class Listener(Listening):
         """``rate_hz`` is the source's; ``limit_s`` the longest audio that the recogniser takes."""
         super().__init__(vad, rate_hz, checkpoint, limit_s)
         self._decoder = IncrementalDecoder(source, rate_hz)
-        self._context: Context | None = None  # the utterance before, while it is fresh
         self.reconfigure(vad, endpoint, asr)
 
     def reconfigure(self, vad: VadConfig, endpoint: EndpointConfig, asr: AsrConfig) -> None:
@@ -57,32 +55,15 @@ class Listener(Listening):
 
     # --- audio in -----------------------------------------------------------------------------------
 
-    def _keep_block(self, block: Block) -> None:
-        super()._keep_block(block)
-        if self._context is not None:
-            self._context.blocks.append(block)
-            if not self._context.fresh:
-                self._context = None
-
     def _open(self, utterance: Utterance, preroll: int = 0) -> None:
         super()._open(utterance, preroll)
         utterance.asked = utterance.answered = preroll  # the first partial hears partial_ms of speech
-        utterance.context, self._context = self._context, None
 
     def _due(self, utterance: Utterance) -> list[Action]:
         decode = self._decoder.due(utterance, self._gate)
         return [] if decode is None else [decode]
 
     # --- ends -----------------------------------------------------------------------------------------
-
-    def finish(self, reason: EndReason) -> list[Action]:
-        """End the open utterance now, whole; the next block may come from anywhere in the source clock.
-
-        Audio that ends before the usual tail is followed by silence: models lose the last word otherwise.
-        """
-        actions = super().finish(reason)
-        self._context = None
-        return actions
 
     def _split(self, utterance: Utterance) -> list[Action]:
         """Cut at the best pause; the rest is the beginning of the next utterance, without a break."""
@@ -102,8 +83,6 @@ class Listener(Listening):
     def _close(self, utterance: Utterance, reason: EndReason, position: int, *, more: bool) -> list[Action]:
         actions = self._speech_ended(utterance)
         closing = self._line_up(utterance, None, reason, position, more=more)
-        if not more:
-            closing.context = self._context = self._context_of(utterance, reason, position)
         unheard = reason == "no_speech" and utterance.most_words == 0
         if unheard or not utterance.speech_between(utterance.anchor, position):
             closing.transcript = utterance.settled
@@ -115,12 +94,6 @@ class Listener(Listening):
             closing.decode = self._decoder.final(utterance, position, reason, padded=not more)
             actions.append(closing.decode)
         return [*actions, *self._release()]
-
-    def _context_of(self, utterance: Utterance, reason: EndReason, position: int) -> Context | None:
-        """What an utterance that ends is to the next one; None: too long, or nothing was said."""
-        if position > FRAME.blocks(CONTEXT_MS) or utterance.anchor or reason == "no_speech":
-            return None
-        return Context(list(utterance.blocks), position)
 
     # --- results in -------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from cosyd.spec import FRAME
 from cosyd.types import Transcript
 
 Audio = NDArray[np.float32]
-SETTLE_MS = 8_000  # longer costs more CPU in long speech; shorter leaves the final too little to go by
+SETTLE_MS = 16_000  # longer costs more CPU in long speech; shorter leaves the final less to go by
 SETTLE_BLOCKS = FRAME.blocks(SETTLE_MS)
 _SILENT = 1e-10  # mean square of digital silence: -100 dB instead of minus infinity
 
@@ -36,26 +36,6 @@ class Block(NamedTuple):
 
 def level_db(audio: Audio) -> float:
     return 10.0 * float(np.log10(np.mean(np.square(audio), dtype=np.float64) + _SILENT))
-
-
-CONTEXT_MS = 10_000  # a longer utterance before would cost more than it helps
-CONTEXT_GAP_MS = 1_500  # from its end: who pauses longer begins something new
-
-
-@dataclass
-class Context:
-    """The utterance before, while it is fresh: a sentence is understood better with the one it follows.
-
-    ``blocks``: its audio and the pause after it; ``text`` is None until its final is there.
-    """
-
-    blocks: list[Block]
-    spoken: int  # blocks up to its end
-    text: str | None = None
-
-    @property
-    def fresh(self) -> bool:
-        return len(self.blocks) - self.spoken <= FRAME.blocks(CONTEXT_GAP_MS)
 
 
 @dataclass
@@ -82,7 +62,6 @@ class Utterance:
     screen: Screen = field(default_factory=Screen)
     shown: tuple[str, str] = ("", "")  # text and stable of the newest partial
     window: Window = field(default_factory=Window)  # what partials hear
-    context: Context | None = None
     speculation: Decode | None = None
     speculated: Transcript | None = None
     failed_cut: int = -1  # the recogniser failed on a speculation up to here

@@ -135,9 +135,7 @@ class Rig:
         for action in actions:
             if isinstance(action, Decode):
                 self.decodes.append(action)
-                request = SegmentRequest(
-                    action.audio, action.prompt, action.draft, action.context, action.context_samples
-                )
+                request = SegmentRequest(action.audio, action.prompt, action.draft)
                 self._due.append((self.fed + self.delay, action, self.recognizer.transcribe([request])[0]))
             else:
                 self._record([action])  # type: ignore[list-item]

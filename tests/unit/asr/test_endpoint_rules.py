@@ -2,8 +2,9 @@
 
 import pytest
 
-from cosyd.asr.endpoint import EndpointRules, Progress, best_pause
+from cosyd.asr.endpoint import LONG_MS, EndpointRules, Progress, best_pause
 from cosyd.config.schema import EndpointConfig
+from cosyd.spec import FRAME
 
 RULES = EndpointRules(EndpointConfig(), limit_ms=30_000)
 LONG = 50  # blocks of speech, more than very short
@@ -38,7 +39,9 @@ def test_the_recogniser_s_limit_holds() -> None:
 def test_the_tail_ends_before_the_silence_does() -> None:
     for silence in (100, 200, 800, 10_000):
         rules = EndpointRules(EndpointConfig(silence_ms=silence), 30_000)
-        assert 1 <= rules.tail < -(-silence // 32)
+        for end in (0, FRAME.blocks(LONG_MS)):
+            assert 1 <= rules.tail(end) < -(-silence // 32)
+            assert rules.tail(end) + rules.slack(end) == -(-silence // 32)
 
 
 def test_best_pause_is_the_middle_of_the_quietest_stretch() -> None:
@@ -63,3 +66,9 @@ def test_level_decides_where_the_probability_does_not() -> None:
 @pytest.mark.parametrize("length", [1, 2, 3, 5])
 def test_short_windows_are_cut_inside(length: int) -> None:
     assert 1 <= best_pause([0.5] * length, [-20.0] * length) <= length
+
+
+def test_of_a_long_utterance_the_final_is_begun_sooner() -> None:
+    rules, long = EndpointRules(EndpointConfig(), 30_000), FRAME.blocks(LONG_MS)
+    assert rules.tail(long) < rules.tail(long - 1)
+    assert rules.cut(long) < long + rules.tail(0)

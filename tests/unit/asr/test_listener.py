@@ -178,11 +178,13 @@ def test_what_a_final_hears_does_not_depend_on_when_the_speculation_came() -> No
 
 
 def test_long_utterances_are_settled_at_pauses() -> None:
-    parts = [piece for i in range(2) for piece in (*sentence(i * 58 + 1, 58), Piece(650))]
+    parts = [
+        piece for i, count in enumerate((85, 35)) for piece in (*sentence(i * 85 + 1, count), Piece(650))
+    ]
     rig = Rig(endpoint=EndpointConfig(longest_ms=30_000)).feed(stream(Piece(500), *parts, PAUSE))
-    assert rig.text.split() == [f"w{i}" for i in range(1, 117)]
+    assert rig.text.split() == [f"w{i}" for i in range(1, 121)]
     assert len(rig.finals) == 1
-    assert max(decode.audio.size for decode in rig.decodes) < 15 * SECOND
+    assert max(decode.audio.size for decode in rig.decodes) < 21 * SECOND
     assert broken_promises(rig.events) == []
 
 
@@ -341,53 +343,3 @@ def test_an_utterance_whose_audio_does_not_come_again_ends_with_what_was_promise
 def test_a_resumed_utterance_without_any_speech_ends() -> None:
     rig = Rig(checkpoint=Checkpoint(sample=0, utt=4, opened=True)).feed(stream(Piece(5_000)))
     assert [(final.utt, final.text) for final in rig.finals] == [(4, "")]
-
-
-# --- context -------------------------------------------------------------------------------------------
-
-
-def contexts(rig: Rig) -> list[str]:
-    return [decode.context for decode in rig.decodes if decode.kind != "partial"]
-
-
-def test_a_final_is_heard_together_with_the_utterance_right_before() -> None:
-    rig = Rig().feed(stream(Piece(500), *sentence(1, 5), Piece(1_000), *sentence(6, 5), PAUSE))
-    assert contexts(rig) == ["", "w1 w2 w3 w4 w5"]
-    first, second = (decode for decode in rig.decodes if decode.kind != "partial")
-    assert second.context_samples == second.start_sample - first.start_sample
-    assert second.audio.size == second.end_sample - first.start_sample
-    assert [final.text for final in rig.finals] == ["w1 w2 w3 w4 w5", "w6 w7 w8 w9 w10"]
-
-
-@pytest.mark.parametrize("between", [[Piece(2_500)], [Piece(900), None, Piece(100)]])
-def test_an_utterance_long_ago_or_before_a_gap_is_no_context(between: list[Piece | None]) -> None:
-    rig = Rig().feed(stream(Piece(500), *sentence(1, 5)))
-    for piece in between:
-        if piece is None:
-            rig.fed += 5
-        else:
-            rig.feed(stream(piece))
-    rig.feed(stream(*sentence(6, 5), PAUSE))
-    assert len(rig.finals) == 2
-    assert contexts(rig)[-1] == ""
-
-
-def test_no_context_from_an_utterance_whose_text_is_not_there_yet() -> None:
-    rig = Rig(delay=200).feed(stream(Piece(500), *sentence(1, 5), Piece(1_000), *sentence(6, 5), PAUSE))
-    assert contexts(rig) == ["", ""]
-    assert rig.finish().text.split() == [f"w{i}" for i in range(1, 11)]
-
-
-def test_context_and_utterance_together_keep_to_the_limit() -> None:
-    rig = Rig(endpoint=EndpointConfig(longest_ms=3_000))
-    rig.feed(stream(Piece(500), *sentence(1, 8), Piece(1_000), *sentence(9, 6), PAUSE))
-    assert all(decode.audio.size <= 3 * SECOND for decode in rig.decodes)
-
-
-def test_a_long_utterance_is_understood_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what was said before it, it would take twice as long and be understood no better."""
-    monkeypatch.setattr("cosyd.asr.incremental.WITH_CONTEXT_BLOCKS", FRAME.blocks(6_000))
-    rig = Rig().feed(stream(Piece(500), *sentence(1, 5), Piece(1_000), *sentence(6, 3), PAUSE))
-    assert contexts(rig)[-1] == "w1 w2 w3 w4 w5"
-    rig = Rig().feed(stream(Piece(500), *sentence(1, 5), Piece(1_000), *sentence(6, 14), PAUSE))
-    assert contexts(rig)[-1] == ""
