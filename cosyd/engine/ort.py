@@ -51,6 +51,18 @@ def open_ort_cpu(
     return OrtEngine(network, HostMemory(), Backend("onnxruntime CPU", reason))
 
 
+def open_streams_cpu(
+    file: Path, *, threads: int = 1, reason: str = "ONNX Runtime on the processor"
+) -> OrtEngine:
+    """A network that takes a chunk of many streams, as it is quickest on the processor. Raises ModelMissing,
+    ModelDamaged."""
+    from cosyd.engine.depthwise import with_quick_convolutions
+
+    # With an arena: shapes differ in the number of streams alone, of which there are few.
+    model = with_quick_convolutions(file)
+    return open_ort_cpu(model, threads=threads, arena=True, name=str(file), reason=reason)
+
+
 class OrtEngine:
     """An Engine. Executions on CUDA use the one stream that the network was opened with."""
 

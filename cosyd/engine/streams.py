@@ -9,7 +9,7 @@ from pathlib import Path
 from cosyd.config.schema import GpuConfig
 from cosyd.engine.choose import Machine, choose_engine, look_around
 from cosyd.engine.network import for_streams
-from cosyd.engine.ort import open_ort_cpu
+from cosyd.engine.ort import open_streams_cpu
 from cosyd.engine.protocol import Engine
 
 
@@ -30,9 +30,7 @@ class StreamEngines:
         """Raises ModelMissing, ModelDamaged, or GpuError where a GPU is demanded and cannot be used."""
         machine = self._machine
         if machine.memory is None and not self._gpu.require_gpu:  # no need to take the network apart
-            # With an arena: shapes differ in the number of streams alone, of which there are few.
-            why = machine.no_gpu
-            return open_ort_cpu(file, threads=self._threads, arena=True, name=str(file), reason=why)
+            return open_streams_cpu(file, threads=self._threads, reason=machine.no_gpu)
         network = replace(for_streams(file, self._most, name=str(file)), threads=self._threads)
         engine, _ = choose_engine(network, self._gpu, self._cache, machine=machine)
         return engine

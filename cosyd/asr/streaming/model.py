@@ -155,9 +155,9 @@ def _told(folder: ModelFolder, wanted: str | None) -> str:
 
 
 def _open_cpu(file: Path, threads: int) -> Engine:
-    from cosyd.engine.ort import open_ort_cpu
+    from cosyd.engine.ort import open_streams_cpu
 
-    return open_ort_cpu(file, threads=threads, arena=True, name=str(file))
+    return open_streams_cpu(file, threads=threads)
 
 
 def silence(samples: int) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -18,6 +18,7 @@ from cosyd.asr.streaming.folder import Precision
 from cosyd.asr.streaming.model import OpenEngine, Search, StreamingModel
 from cosyd.asr.streaming.streams import Streams
 from cosyd.errors import ModelError
+from cosyd.models.pages import in_huge_pages
 from cosyd.types import Backend
 
 HOTWORD_PATHS = 4  # followed for a stream with hotwords where one would do without: sherpa-onnx's default
@@ -54,11 +55,12 @@ class CachedStateRecognizer:
         ``language_model``: n-grams of words. ``precision``: see ``StreamingModel.load``. Raises ModelMissing
         or ModelDamaged for what is no folder of a streaming model, or no language model."""
         with ExitStack() as loaded:
-            model = loaded.enter_context(
-                StreamingModel.load(
-                    folder, open_engine, precision=precision, threads=threads, streams=capacity
+            with in_huge_pages():
+                model = loaded.enter_context(
+                    StreamingModel.load(
+                        folder, open_engine, precision=precision, threads=threads, streams=capacity
+                    )
                 )
-            )
             if language_model is not None:
                 lm = NgramLm.load(language_model, model.tokens, weight=language_weight)
                 model.language_model = lm
