@@ -28,6 +28,7 @@ EVIDENCE = ("whole", "beside", "letters", "agreement")  # beside the word's own 
 _CERTAIN = 1e-4  # log-odds end here: a single word should not weigh like thousands
 _PRIOR = 1e-3  # weight of the belief that nothing needs correction; keeps the sum finite on few words
 _ROUNDS = 50
+_SMALLEST = 1e-9  # step, of log-odds
 
 Doubles = NDArray[np.float64]
 
@@ -39,6 +40,12 @@ def _log_odds(confidences: Doubles) -> Doubles:
 
 def _sigmoid(x: Doubles) -> Doubles:
     return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _unlikeliness(weights: Doubles, features: Doubles, right: Doubles, start: Doubles) -> float:
+    """What the fit makes least: minus the logarithm of the words' probability, and the prior."""
+    odds = weights @ features
+    return float(np.sum(np.logaddexp(0, odds) - right * odds) + _PRIOR / 2 * np.sum((weights - start) ** 2))
 
 
 @dataclass(frozen=True)
@@ -83,8 +90,14 @@ class Calibration:
             slope = features @ (p - y) + _PRIOR * (weights - start)
             curve = (features * (p * (1 - p))) @ features.T + _PRIOR * np.eye(len(features))
             step = np.linalg.solve(curve, slope)
+            before = _unlikeliness(weights, features, y, start)
+            # Where most confidences are far off, a whole step goes too far and the next one farther.
+            while (
+                np.abs(step).max() >= _SMALLEST and _unlikeliness(weights - step, features, y, start) > before
+            ):
+                step = step / 2
             weights = weights - step
-            if np.abs(step).max() < 1e-9:
+            if np.abs(step).max() < _SMALLEST:
                 break
         first, *others = (float(weight) for weight in weights)
         return cls(max(0.0, first), *others)

@@ -86,12 +86,26 @@ def prepare(model: str, folder: Path) -> None:
 def load_recognizer(
     config: AsrConfig, store: Store, open_networks: OpenNetworks | None = None
 ) -> SegmentRecognizer:
-    """The recogniser that the configuration names, loaded and warm. ``open_networks``: opens Moonshine's;
-    None: on the processor.
+    """The recogniser that the configuration names, loaded and warm, with its model's calibration.
+    ``open_networks``: opens Moonshine's; None: on the processor.
 
     Raises ConfigError for a name that is no recogniser's and for a language that it does not hear,
     ModelMissing or ModelDamaged for its files.
     """
+    recognizer = told(*_load(config, store, open_networks))
+    recognizer.warm_up()
+    return recognizer
+
+
+def load_uncalibrated(config: AsrConfig, store: Store) -> SegmentRecognizer:
+    """The same with confidences as the network gives them. Raises as ``load_recognizer`` does."""
+    return _load(config, store, None)[0]
+
+
+def _load(
+    config: AsrConfig, store: Store, open_networks: OpenNetworks | None
+) -> tuple[SegmentRecognizer, Path]:
+    """And the folder of its model."""
     loader = _whisper if runs_whisper(config.model, store) else _LOADERS.get(config.model)
     if loader is None:
         raise ConfigError([f"asr.model: {config.model!r} is not a recogniser{_hint(config.model)}"])
@@ -101,9 +115,7 @@ def load_recognizer(
     if open_networks is not None and config.model in ON_ENGINES:
         loader = partial(_moonshine, open_networks=open_networks)
     folder = store.require(config.model)
-    recognizer = told(loader(folder, config), folder)
-    recognizer.warm_up()
-    return recognizer
+    return loader(folder, config), folder
 
 
 def streaming_folder(config: AsrConfig, store: Store) -> Path | None:

@@ -17,13 +17,13 @@ from cosyd.asr.recognizers import open_streaming
 from cosyd.bench.confidence_fit import (
     SNR_DB,
     TRAIN_SETS,
-    Judged,
     Recognise,
     by_segment,
     judge,
     open_raw,
     train_words,
 )
+from cosyd.bench.judged import Judged
 from cosyd.bench.reliability_chart import Panel, reliability_chart
 from cosyd.bench.report import Report
 from cosyd.bench.speech import DATA, EVAL_SETS, Audio, eval_clips

@@ -1,4 +1,4 @@
-"""Words of recognised recordings, each with what is known of it and whether it is right.
+"""Words of the recordings beside the repository, recognised and judged.
 
 ``python -m cosyd.bench.confidence_fit`` fits what is shipped for Moonshine anew, on the training recordings
 beside the repository, clean and in noise.
@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from cosyd.asr.calibrated import SHIPPED
-from cosyd.asr.confidence import Calibration, evidence
 from cosyd.asr.moonshine import Moonshine
 from cosyd.asr.recognizer import SegmentRequest
 from cosyd.asr.recognizers import FINALS_BEAM
+from cosyd.bench.judged import Judged
 from cosyd.bench.speech import Audio, Clip, mix, noise, train_clips
-from cosyd.bench.text import normalise
 from cosyd.config.paths import Paths
 from cosyd.config.schema import AsrConfig, PathsConfig
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME
-from cosyd.types import Transcript, Word
+from cosyd.types import Transcript
 
 TRAIN_SETS = {"librispeech-251-speakers": 50, "synthetic": 80, "kathleen": 50}  # clips of each, spread evenly
 TRAIN_NOISE = "dishes"
@@ -29,50 +27,6 @@ SNR_DB = 5.0
 LONGEST_S = 16.0
 
 Recognise = Callable[[Audio], Transcript]
-
-
-@dataclass
-class Judged:
-    """Of each word: confidence, ``evidence``, whether it is right."""
-
-    confidences: list[float] = field(default_factory=list)
-    evidence: list[tuple[float, ...]] = field(default_factory=list)
-    right: list[bool] = field(default_factory=list)
-
-    def add(self, transcript: Transcript, reference: str) -> None:
-        known = evidence(transcript)
-        for i, right in judge_words(transcript.words, reference):
-            self.confidences.append(transcript.words[i].conf or 0.0)
-            self.evidence.append(known[i])
-            self.right.append(right)
-
-    def extend(self, other: Judged) -> None:
-        self.confidences += other.confidences
-        self.evidence += other.evidence
-        self.right += other.right
-
-    def fit(self) -> Calibration:
-        return Calibration.fit(self.confidences, self.right, self.evidence)
-
-    def told(self, calibration: Calibration) -> list[float]:
-        """The confidences after calibration."""
-        return [calibration(c, known) for c, known in zip(self.confidences, self.evidence, strict=True)]
-
-
-def judge_words(words: Iterable[Word], reference: str) -> list[tuple[int, bool]]:
-    """(position, whether it is right) of each word that has a confidence and is spoken.
-
-    Right is what the alignment that needs the fewest edits leaves as it is.
-    """
-    from rapidfuzz.distance import Levenshtein
-
-    spoken = [(word.conf, normalise(word.w).split()) for word in words]
-    parts = [(part, i) for i, (_, said) in enumerate(spoken) for part in said]
-    wrong: set[int] = set()
-    for edit in Levenshtein.opcodes([part for part, _ in parts], normalise(reference).split()):
-        if edit.tag in ("replace", "delete"):
-            wrong |= {i for _, i in parts[edit.src_start : edit.src_end]}
-    return [(i, i not in wrong) for i, (conf, said) in enumerate(spoken) if said and conf is not None]
 
 
 def judge(recognise: Recognise, clips: Iterable[Clip], background: str | None) -> Judged:

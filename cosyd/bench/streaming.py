@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ from numpy.typing import NDArray
 
 from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 from cosyd.bench import speech
+from cosyd.bench.parts import Parts, measure
 from cosyd.bench.report import Report, number
-from cosyd.bench.streaming_endurance import SOURCES, Endurance, slope
+from cosyd.bench.streaming_endurance import SOURCES, Endurance, Level, slope
 from cosyd.bench.streaming_load import LOADS, measure_load
 from cosyd.bench.streaming_model import save_ctc, save_transducer
+from cosyd.errors import CosydError
 from cosyd.spec import FRAME
 
 Audio = NDArray[np.float32]
@@ -64,22 +67,38 @@ class Case:
     paths: int = 1
 
 
-def run(quick: bool, hours: float | None = None) -> dict[str, Any]:
-    """Measure and report. ``hours``: of audio in the endurance run. Raises CosydError without speech."""
+def run(quick: bool, hours: float | None = None, only: Sequence[str] = ()) -> dict[str, Any]:
+    """Measure and report. ``hours``: of audio in the endurance run. ``only``: these parts; of the others the
+    kept report's results stay. None named: all. Raises CosydError without speech, UsageError."""
     report = Report("streaming", "Streaming models", METHOD, quick)
     samples = int(SECONDS * FRAME.rate_hz)
     clips = [clip.audio[:samples] for clip in speech.eval_clips("librispeech-other", 200)]
     clips = [clip for clip in clips if len(clip) == samples][:STREAMS]
+    hours = hours or (0.05 if quick else HOURS)
+    parts: Parts = {"cost": lambda report: _costs(report, clips, quick)}
+    if OWN.is_dir() or only:
+        parts = {
+            **parts,
+            "load": lambda report: measure_load(report, _own(), clips, LOADS[:2] if quick else LOADS),
+            "endurance": lambda report: _endure(report, _own(), np.concatenate(clips), hours),
+        }
+    return measure(report, parts, only)
+
+
+def _own() -> Path:
+    """Raises CosydError when it is not there."""
+    if not OWN.is_dir():
+        raise CosydError(f"no {OWN}: the streaming example is not beside the repository")
+    return OWN
+
+
+def _costs(report: Report, clips: list[Audio], quick: bool) -> None:
     rows: list[tuple[str, ...]] = []
     with tempfile.TemporaryDirectory(prefix="cosyd-bench-") as folder:
         for case in _cases(Path(folder), quick):
             rows += _beside_sherpa(report, case, clips, 2 if quick else ROUNDS)
     head = ("model", "streams", "cosyd", "sherpa-onnx, in turn", "together", "cosyd / in turn", "/ together")
     report.table("Real-time factor, CPU time for a second of audio of one stream", head, rows)
-    if OWN.is_dir():
-        measure_load(report, OWN, clips, LOADS[:2] if quick else LOADS)
-        _endure(report, OWN, np.concatenate(clips), hours or (0.05 if quick else HOURS))
-    return report.as_dict()
 
 
 def _cases(folder: Path, quick: bool) -> Iterator[Case]:
@@ -210,7 +229,7 @@ def _endure(report: Report, folder: Path, audio: Audio, hours: float) -> None:
     recognizer.warm_up()
     endurance = Endurance(recognizer, audio, PHRASES)
     begun = time.process_time()
-    levels = endurance.levels(hours, POINTS)
+    levels = endurance.levels(hours, POINTS, _tell)
     took = time.process_time() - begun
     settled = levels[POINTS // 10 :]
     first, last = settled[0], settled[-1]
@@ -235,3 +254,8 @@ def _endure(report: Report, folder: Path, audio: Audio, hours: float) -> None:
     report.table("Endurance", ("hours", "memory", "Python's objects", "files", "streams"), rows)
     endurance.close()
     recognizer.close()
+
+
+def _tell(level: Level) -> None:
+    """Ten hours of audio take a quarter of an hour: how far it is."""
+    sys.stderr.write(f"streaming: {number(level.hours)} h of audio, {level.rss_mib:.1f} MiB\n")

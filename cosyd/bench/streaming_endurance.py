@@ -12,7 +12,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,13 +141,18 @@ class Endurance:
         self._talking = {source: source.utterance() for source in self._sources}
         self._now, self._piece_s = 0.0, piece_s
 
-    def levels(self, hours: float, points: int) -> list[Level]:
-        """What there is after each of ``points`` equal parts of so many more hours, of all together."""
-        found, begun = [], self.heard_s
+    def levels(
+        self, hours: float, points: int, told: Callable[[Level], None] = lambda level: None
+    ) -> list[Level]:
+        """What there is after each of ``points`` equal parts of so many more hours, of all together. Each is
+        ``told`` when it is reached."""
+        found: list[Level] = []
+        begun = self.heard_s
         for i in range(1, points + 1):
             while self.heard_s < begun + i * hours * 3_600 / points:
                 self.step()
             found.append(level(self.heard_s / 3_600, len(self._recognizer.streams)))
+            told(found[-1])
         return found
 
     def step(self) -> None:

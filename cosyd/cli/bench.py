@@ -11,7 +11,7 @@ from cosyd.cli.common import note, print_json
 from cosyd.errors import GpuError, UsageError
 from cosyd.gpu.probe import why_unusable
 
-IN_PARTS = ("array", "echo")  # benchmarks of which parts can be measured alone
+IN_PARTS = ("array", "echo", "streaming")  # benchmarks of which parts can be measured alone
 
 
 def run(args: Namespace) -> int:
@@ -22,7 +22,7 @@ def run(args: Namespace) -> int:
     options: dict[str, Any] = {"memory_csv": args.memory_csv} if args.memory_csv else {}
     if args.only:
         if args.what not in IN_PARTS:
-            raise UsageError(f"--only belongs to bench {' and '.join(IN_PARTS)}")
+            raise UsageError(f"--only belongs to bench {', '.join(IN_PARTS)}")
         options["only"] = args.only
     if args.hours:
         if args.what != "streaming":

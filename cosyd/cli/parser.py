@@ -179,6 +179,23 @@ def _add_models(commands: Commands[Parser]) -> None:
     with_configuration(
         with_names(command(actions, "rm", "delete models", "models:remove"), "", required=True)
     )
+    calibrate = command(
+        actions,
+        "calibrate",
+        "make the confidences of a model's words true, from recordings with their text",
+        "models_calibrate",
+        "Recognise recordings whose text is known, a hundred or more such as the model will hear, and write "
+        "beside the model what makes the confidences of its words true (confidence.json).",
+    )
+    calibrate.add_argument("model", metavar="MODEL", help="a name, or the path of a folder, as in asr.model")
+    calibrate.add_argument(
+        "list",
+        metavar="LIST",
+        type=Path,
+        help="a file with FILE<tab>TEXT a line, or JSON with file and text; files beside the list",
+    )
+    calibrate.add_argument("--dry-run", action="store_true", help="only show what it would bring")
+    with_json(with_configuration(calibrate))
 
 
 def _add_daemon(commands: Commands[Parser]) -> None:
@@ -263,7 +280,7 @@ def _add_bench(commands: Commands[Parser]) -> None:
         "--only",
         metavar="PART",
         nargs="+",
-        help="array, echo: measure these parts anew and keep the others' results",
+        help="array, echo, streaming: measure these parts anew and keep the others' results",
     )
     bench.add_argument(
         "--memory-csv",

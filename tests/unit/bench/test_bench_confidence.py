@@ -9,7 +9,7 @@ from cosyd.types import Word
 
 def test_words_are_judged_by_the_shortest_alignment() -> None:
     pytest.importorskip("rapidfuzz", reason="needs the bench extra")
-    from cosyd.bench.confidence_fit import judge_words
+    from cosyd.bench.judged import judge_words
 
     words = [
         Word("A", 0, 1, 0.9), Word("flat,", 1, 2, 0.8), Word("wide", 2, 3, 0.4), Word("um", 3, 4, 0.2),
