@@ -153,6 +153,12 @@ class FrontendConfig(Section):
     vad_input: Literal["raw", "denoised"] = restart("raw", "Which signal the VAD hears.")
     asr_input: Literal["raw", "denoised", "blend"] = restart("blend", "Which signal the recogniser hears.")
     blend: float = restart(0.5, "blend: share of the denoised signal, the rest is raw.", ge=0, le=1)
+    blend_below_db: float | None = restart(
+        15.0,
+        "blend: only where speech stands out from the noise by less, with denoise_rests; null is always.",
+        ge=0,
+        le=60,
+    )
     agc: bool = live(False, "Bring speech to the same level for the recogniser, with a limiter.")
     agc_level_db: float = live(-23.0, "agc: level of speech, dBFS.", ge=-60, le=-6)
     agc_most_db: float = live(30.0, "agc: most gain.", ge=0, le=60)

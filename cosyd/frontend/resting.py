@@ -1,7 +1,8 @@
-"""A denoiser that rests while nobody speaks: what it would make of silence is heard by nobody.
+"""A denoiser that rests while nobody needs it: nobody hears what it makes of silence, and speech that stands
+out far from the noise is understood as well without it.
 
-A stream rests once no block for REST_AFTER blocks may have been speech. While it rests its signal passes as
-it is. With the first block that may be speech again, the denoiser goes on from where it stopped with what it
+A stream rests once no block for REST_AFTER blocks was needed. While it rests its signal passes as
+it is. With the first block that is needed again, the denoiser goes on from where it stopped with what it
 missed, at most the last WARM_UP blocks, and then takes that block. Its state is then that of one which never
 rested: after a short rest exactly, after a long one nearly (docs/frontend.md has figures; beginning anew with
 as many blocks comes less close). And no rest costs more than not to have rested.
@@ -18,6 +19,7 @@ from cosyd.frontend.stage import Samples, Slots, Stage
 from cosyd.spec import FRAME
 
 Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 # Far below where an utterance starts (0.6) or goes on (0.45) by default, so speech that begins softly is
 # denoised from before the gate notices; above what silence and steady noise get, else there would be no rest.
@@ -35,7 +37,7 @@ class RestingDenoiser:
 
     def __init__(self, stage: Stage, slots: int) -> None:
         self._stage = stage
-        self._quiet = np.zeros(slots, np.int64)  # blocks since the last that may have been speech
+        self._quiet = np.zeros(slots, np.int64)  # blocks since the last that was needed
         self._missed = np.zeros((slots, WARM_UP, FRAME.block), np.float32)  # rings of input while at rest
 
     def reset(self, slots: Slots) -> None:
@@ -43,13 +45,13 @@ class RestingDenoiser:
         self._stage.reset(slots)
         self._quiet[slots] = 0
 
-    def process(self, slots: Slots, x: Samples, raw: Samples, prob: Samples) -> Samples:
+    def process(self, slots: Slots, x: Samples, raw: Samples, needed: Flags) -> Samples:
         """``x`` float32 [n, whole blocks] -> denoised, or of ``raw`` the blocks in which the stream rests.
 
-        ``raw``: ``x``, as late as the stage's output; ``prob`` [n, blocks]: how probably each block of it is
-        speech.
+        ``raw``: ``x``, as late as the stage's output; ``needed`` bool [n, blocks]: whether someone may want
+        to hear each block of it denoised.
         """
-        before, quiet = self._count(slots, prob)
+        before, quiet = self._count(slots, needed)
         if (quiet > REST_AFTER).all():
             self._keep(slots, quiet, x)
             return raw
@@ -57,17 +59,16 @@ class RestingDenoiser:
             return self._stage.process(slots, x)
         parts = [
             self._process_one(slots, x[:, block], raw[:, block], before[:, at], quiet[:, at])
-            for at, block in enumerate(_each_block(prob.shape[1]))
+            for at, block in enumerate(_each_block(needed.shape[1]))
         ]
         return np.concatenate(parts, axis=1)
 
-    def _count(self, slots: Slots, prob: Samples) -> tuple[Counts, Counts]:
-        """Blocks since the last that may have been speech, before each block and after it: [n, blocks]."""
-        counts = np.empty((len(slots), prob.shape[1] + 1), np.int64)
+    def _count(self, slots: Slots, needed: Flags) -> tuple[Counts, Counts]:
+        """Blocks since the last that was needed, before each block and after it: [n, blocks]."""
+        counts = np.empty((len(slots), needed.shape[1] + 1), np.int64)
         counts[:, 0] = self._quiet[slots]
-        soft = prob < WAKE_PROB
-        for block in range(prob.shape[1]):
-            counts[:, block + 1] = (counts[:, block] + 1) * soft[:, block]
+        for block in range(needed.shape[1]):
+            counts[:, block + 1] = (counts[:, block] + 1) * ~needed[:, block]
         self._quiet[slots] = counts[:, -1]
         return counts[:, :-1], counts[:, 1:]
 

@@ -163,6 +163,44 @@ def test_no_rest_where_it_is_off_or_the_vad_needs_the_denoiser(config: dict[str,
     assert denoiser.blocks[0] == len(out) + 1
 
 
+# --- speech that needs no denoiser ---------------------------------------------------------------------
+
+
+def noisy_talk(noise: float) -> np.ndarray:
+    """A second of noise, two of speech with gaps as between words, again and again, [n, 1]."""
+    return signal(*([(noise, FRAME.blocks(1_000))] + [(noise, 1), (0.8, 9)] * 6) * 4)
+
+
+@pytest.mark.parametrize(("noise", "rests"), [(0.02, True), (0.3, False)], ids=["32 dB", "9 dB"])
+def test_speech_that_stands_out_is_heard_raw(noise: float, rests: bool) -> None:
+    x = noisy_talk(noise)
+    front, denoiser = front_end(asr_input="blend")
+    front.open(MONO_16K)
+    out = heard(front, x)
+    raw = (out == blocks_of(x)).all(axis=1)
+    assert not raw[: FRAME.blocks(1_500)].any(), "denoised until it is known how far it stands out"
+    assert raw[-60:].all() == rests and raw.any() == rests
+    assert (denoiser.blocks[0] < len(out)) == rests
+
+
+@pytest.mark.parametrize("config", [{"blend_below_db": None}, {"asr_input": "denoised"}], ids=str)
+def test_who_wants_all_of_it_denoised_gets_that(config: dict[str, object]) -> None:
+    x = noisy_talk(0.02)
+    front, denoiser = front_end(**{"asr_input": "blend", **config})
+    front.open(MONO_16K)
+    assert (heard(front, x) != blocks_of(x)).any(axis=1).all()
+    assert denoiser.blocks[0] == len(x) // FRAME.block + 1
+
+
+def test_noise_that_comes_up_wakes_the_denoiser() -> None:
+    quiet, loud = noisy_talk(0.02), noisy_talk(0.3)
+    front, _ = front_end(asr_input="blend")
+    front.open(MONO_16K)
+    out = heard(front, np.concatenate((quiet, loud)))
+    raw = (out == blocks_of(np.concatenate((quiet, loud)))).all(axis=1)
+    assert raw[len(quiet) // FRAME.block - 1] and not raw[-60:].any()
+
+
 # --- what ----------------------------------------------------------------------------------------------
 
 
