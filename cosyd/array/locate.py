@@ -22,7 +22,7 @@ from cosyd.spec import FRAME
 LOOK_HOPS = 0.1  # after so much peaks are looked for again
 LATEST_HOPS = 12  # ... or after 0.1 s: beside a loud noise there is little to go by
 FIRST_HOPS = 2  # ... but not before 16 ms
-FIRST_HOPS_SPACE = 4  # ... in space, where a look is at five times as many directions, 32 ms
+EVERY_SPACE = 2  # in space, where a look is at five times as many directions, every second bin counts
 SMOOTH_HOPS = 12.0  # over so much what is heard is smoothed: some words of who stands
 SECOND = 0.5  # of the greatest peak's salience: what a second voice's must reach
 _HOP_S = FRAME.hop / FRAME.rate_hz
@@ -35,8 +35,7 @@ class Locator:
         self.grid = make_grid(geometry, space)
         self._space = space
         self._srp = Srp(geometry, self.grid)
-        self._white = Whitened(geometry, self.grid)
-        self._first_hops = FIRST_HOPS_SPACE if space else FIRST_HOPS
+        self._white = Whitened(geometry, self.grid, EVERY_SPACE if space else 1)
         self._talkers = talkers
         self._tracker = Tracker(talkers)
         self._onsets = Onsets()
@@ -86,7 +85,7 @@ class Locator:
 
     @property
     def _due(self) -> bool:
-        if self._since < self._first_hops or self._weight <= 0:
+        if self._since < FIRST_HOPS or self._weight <= 0:
             return False
         return self._new >= LOOK_HOPS or self._since >= LATEST_HOPS
 

@@ -34,6 +34,7 @@ from cosyd.types import Voice
 SPEAKS = 0.5  # probability of speech from which a block's direction is one of a voice
 CLEARLY = 0.2  # by how much more than the one listened to another must speak for the beam to turn
 RENEW_HOPS = 250 // FRAME.hop_ms  # of noise alone, that are worth looking through it anew
+TURN_BLOCKS = 2  # of 32 ms, between weights: what they are made of is the mean of a second or more
 PATIENCE_HOPS = 250 // FRAME.hop_ms  # ... for so long: half a word; shorter is mostly a mistake
 
 
@@ -204,7 +205,8 @@ class Beam:
         self._whom: Track | None = None
         self._direction = self._fixed
         self._now = self._wanted = self._weights()
-        self._turned = False
+        self._looked = self._direction  # when the weights were made
+        self._turned, self._waited = False, 0
 
     def look(self, direction: Vectors) -> None:
         """There, unless it is fixed elsewhere."""
@@ -222,10 +224,14 @@ class Beam:
             self._talker.learn(spectra, share)
 
     def turn(self) -> None:
-        """To what is known by now, over the next block."""
-        if self._turned and self._config.beamformer != "off":
+        """To what is known by now, over the next block; called once a block."""
+        self._waited += 1
+        begins = self._looked is None and self._direction is not None
+        if not self._turned or not (begins or self._waited >= TURN_BLOCKS):
+            return
+        if self._config.beamformer != "off":
             self._wanted = self._weights()
-        self._turned = False
+        self._looked, self._turned, self._waited = self._direction, False, 0
 
     def learn(self, spectra: Spectra, share: Samples) -> None:
         """What is noise in these hops."""

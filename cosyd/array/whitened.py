@@ -33,9 +33,10 @@ _NOTHING = np.float32(1e-9)  # -180 dB: a bin this weak has no direction
 class Whitened:
     """For one array and grid. Nothing is known of the noise until ``adapt`` tells."""
 
-    def __init__(self, geometry: Geometry, grid: Grid, band_hz: tuple[float, float] = BAND_HZ) -> None:
-        used = np.flatnonzero((band_hz[0] <= FREQUENCIES_HZ) & (band_hz[1] >= FREQUENCIES_HZ))
-        self._used = slice(int(used[0]), int(used[-1]) + 1)
+    def __init__(self, geometry: Geometry, grid: Grid, every: int = 1) -> None:
+        """``every``: which bins of BAND_HZ count, all or every second one: neighbours have much in common."""
+        used = np.flatnonzero((BAND_HZ[0] <= FREQUENCIES_HZ) & (BAND_HZ[1] >= FREQUENCIES_HZ))[::every]
+        self._used = slice(int(used[0]), int(used[-1]) + 1, every)
         self.bins = len(used)  # that are used
         self._mics = geometry.microphones
         self._first, self._second = geometry.pairs.T

@@ -12,6 +12,7 @@ from cosyd.array.path import ArrayPath
 from cosyd.bench import array_directions, array_words
 from cosyd.bench.parts import Parts, measure
 from cosyd.bench.report import Report
+from cosyd.bench.scene import Room, Sound, render
 from cosyd.config.schema import ArrayConfig
 from cosyd.spec import FRAME
 
@@ -68,11 +69,14 @@ def _cost(config: ArrayConfig, seconds: float) -> float:
     path = ArrayPath(config, 3 * FRAME.hop)
     rng = np.random.default_rng(0)
     count = round(seconds * FRAME.rate_hz / FRAME.block)
-    x = (0.1 * rng.standard_normal((8, FRAME.block))).astype(np.float32)
+    voice = (0.1 * rng.standard_normal((count + WARM_BLOCKS) * FRAME.block)).astype(np.float32)
+    open_air = render(path.geometry, Room(rt60_s=0), [Sound(voice, ((0, 40.0),))], hum_snr_db=10.0)
+    blocks = np.ascontiguousarray(open_air.frames.T)
     begin = 0.0
     for number in range(-WARM_BLOCKS, count):
         if number == 0:
             begin = time.process_time()
-        mono = path.process(x)
+        at = (number + WARM_BLOCKS) * FRAME.block
+        mono = path.process(blocks[:, at : at + FRAME.block])
         path.heard(mono, mono * np.float32(0.5), 0.9)
     return (time.process_time() - begin) / seconds
