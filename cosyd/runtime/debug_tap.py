@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from cosyd.errors import RingError
+from cosyd.frontend.front_end import STEP_BLOCKS
 from cosyd.frontend.stage import Samples
 from cosyd.ring import RingWriter
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
@@ -19,7 +20,7 @@ from cosyd.spec import FRAME, AudioSpec, SampleFormat
 log = logging.getLogger("cosyd.runtime")
 
 SPEC = AudioSpec(FRAME.rate_hz, 2, SampleFormat.F32)
-_HELD = 8 * FRAME.block  # samples held before they are written: as many as come together
+_HELD = STEP_BLOCKS * FRAME.block  # samples held before they are written: as many as come together
 _NEXT = 1  # samples by which a block's clock, rounded from the device's rate, may miss the one before
 
 
@@ -41,7 +42,7 @@ class DebugTap:
         self._count = 0  # of those held
 
     def write(self, sample: int, audio: Samples, speech: float) -> None:
-        """A block [n], n at most 4,096, whose first sample is at ``sample`` of the source clock.
+        """A block [n] whose first sample is at ``sample`` of the source clock.
 
         It is in the ring after ``flush``.
         """

@@ -17,6 +17,7 @@ from cosyd.asr.listening import Action
 from cosyd.asr.recognition import RecognitionQueue, SourceListener
 from cosyd.config.schema import AsrConfig, Config, SourceConfig
 from cosyd.frontend.contract import StreamFrontEnd
+from cosyd.frontend.front_end import STEP_BLOCKS
 from cosyd.ring import Block
 from cosyd.runtime.feed import Feed
 from cosyd.runtime.hearing import Hearing
@@ -35,13 +36,14 @@ from cosyd.runtime.ipc import (
     Removed,
 )
 from cosyd.runtime.reports import progress_of, recognised
+from cosyd.spec import FRAME
 from cosyd.types import Checkpoint, EndReason, Health
 
 log = logging.getLogger("cosyd.runtime")
 
 IDLE_WAIT_S = 0.05  # how long a turn waits when no ring is attached yet
 DRAIN_S = 2.0  # for what is unread when a source is closed; a stop has to be over in 5 s
-READ_S = 0.25  # most audio taken from one ring in one turn, so that sources take turns
+READ_S = STEP_BLOCKS * FRAME.block_ms / 1000  # most audio taken from one ring in one turn: sources take turns
 
 
 class Pipeline:

@@ -84,7 +84,7 @@ def test_what_the_ring_could_not_keep_is_counted_exactly(ring, ring_path):
         assert lost >= 3.0 * ring.spec.rate_hz - ring.spec.frames(1.0) + leap
         progress = run.pipeline.progress().sources["talk"]
         assert round(progress.audio_s * ring.spec.rate_hz) + lost == progress.sample
-        assert ring.write_index - progress.sample < BLOCK_S * ring.spec.rate_hz
+        assert ring.write_index - progress.sample < IDLE_BLOCKS * BLOCK_S * ring.spec.rate_hz
 
 
 def test_the_end_of_the_stream_is_recognised_to_its_last_sample(ring, ring_path):
@@ -291,10 +291,12 @@ def test_removing_a_source_publishes_what_is_open(ring, ring_path):
 def test_levels_come_at_their_pace(ring, ring_path):
     with running(publish={"level_ms": 100}) as run:
         run.add(ring_path, START)
-        say(ring, ("silence", 1.0), ("tone", 1.0))
-        run.settle()
+        for kind in ("silence", "tone"):
+            for _ in range(5):  # in pieces: a reading takes up to half a second at once when it is behind
+                say(ring, (kind, 0.2))
+                run.settle()
         levels = [m.level for m in run.of(Heard)]
-        assert 6 <= len(levels) <= 20  # a reading takes up to 250 ms at once when it is behind
+        assert 6 <= len(levels) <= 20
         assert levels[0].rms_db[0] == -120.0
         assert levels[-1].peak_db[0] == pytest.approx(-10.5, abs=0.1)  # 0.3 of full scale
         assert levels[-1].rms_db[0] == pytest.approx(-13.5, abs=0.1)  # 3 dB below it: a sine
