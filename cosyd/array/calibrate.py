@@ -34,6 +34,7 @@ _DIFFUSE = 0.25  # mean departure from a diffuse field's coherence from which it
 _CLAP_DB = 20.0  # above the recording's median, that a clap is
 _CLAP_APART_S = 0.3
 _BEFORE_S, _AFTER_S = 0.002, 0.008  # of the direct sound, before the first strong reflections
+_EXPLAINED_S = 10e-6  # residual of arrivals that a direction explains; claps are measured to a few µs
 _TURNED_DEG = 20.0  # by which the clap seems to come from elsewhere, that is no inaccuracy
 
 
@@ -135,6 +136,7 @@ def _slope(cross: NDArray[np.complex128], frequency: Numbers) -> float:
 def from_claps(frames: Frames, geometry: Geometry, rate_hz: int, azimuth_deg: float) -> Calibration:
     """Delays from claps, metres away in this direction of the room and at the array's height; gains likewise.
 
+    Claps that plainly come from elsewhere tell no delays: those would bend the array to a wrong direction.
     Raises CosydError where no clap is clear.
     """
     windows = _claps(frames, rate_hz)
@@ -151,10 +153,11 @@ def from_claps(frames: Frames, geometry: Geometry, rate_hz: int, azimuth_deg: fl
     late -= np.median(late)
     power = np.median([np.square(window, dtype=np.float64).mean(axis=0) for window, _ in heard], axis=0)
     level = 10 * np.log10(power + 1e-20)
+    turned = _turned(measured, geometry, azimuth_deg)
     return Calibration(
         tuple(round(float(gain), 1) for gain in np.median(level) - level),
-        tuple(round(float(delay) * 1e6, 1) for delay in late),
-        (f"{len(heard)} claps", *_turned(measured, geometry, azimuth_deg)),
+        None if turned else tuple(round(float(delay) * 1e6, 1) for delay in late),
+        (f"{len(heard)} claps", *turned),
     )
 
 
@@ -180,9 +183,12 @@ def _turned(measured: NDArray[np.float64], geometry: Geometry, azimuth_deg: floa
     expected = -geometry.leads(directions)
     misfit = measured[None] - expected
     misfit -= misfit.mean(axis=1, keepdims=True)
-    best = directions[int(np.square(misfit).sum(axis=1).argmin())]
-    seems = geometry.in_room(angles(best)[0])
+    residual = np.sqrt(np.square(misfit).mean(axis=1))
+    best = int(residual.argmin())
+    seems = geometry.in_room(angles(directions[best])[0])
     if len(geometry.axes) < 2 or abs(wrap(seems - azimuth_deg)) < _TURNED_DEG:
+        return ()
+    if residual[best] > _EXPLAINED_S:  # no direction explains it: channels that are late
         return ()
     right = wrap(geometry.orientation_deg + azimuth_deg - seems)
     return (
