@@ -16,7 +16,7 @@ from cosyd.array.echo_drift import DriftTracker
 from cosyd.array.echo_filter import Complex, KalmanEchoFilter, Real
 from cosyd.array.echo_reference import ReferenceLine
 from cosyd.array.echo_residual import ResidualSuppressor
-from cosyd.array.echo_start import first_path
+from cosyd.array.echo_start import refined
 from cosyd.spec import FRAME
 
 BLOCK = 2 * FRAME.hop  # 16 ms: half the cost of 8 ms, and the filter converges alike
@@ -27,6 +27,13 @@ _GOOD_DB = 10.0  # at which the filter is worth keeping
 _AGREE = 2  # samples by which two looks may differ and still mean the same delay
 _BETTER = 0.5  # share of the error's power that another alignment must leave to be taken
 _LOUD = 1e-8  # mean square below which nothing counts as played: -80 dBFS
+_STRETCH = 12_288  # samples that are learnt from at once: with a path of 256 ms, a transform of 16 384
+_REFINEMENTS = (
+    16  # that follow one another: where 4 s have not helped, what is left is no echo of a linear path
+)
+_ENOUGH_DB = 25.0  # echo return loss enhancement that the filter gets on from by itself
+_TAKEN = 0.5  # most of the error's power that a refined path may leave: less gain is what is no echo, fitted
+_NEWS = 15e-6  # change of the pace that the filter does not follow by itself
 _ERLE_S = 0.3  # smoothing of the powers that ``erle_db`` compares
 
 
@@ -63,11 +70,12 @@ class EchoCanceller:
         self._mics = mics
         self._filter = KalmanEchoFilter(mics, references, BLOCK, partitions, rate_hz)
         self._history = (partitions + 1) * BLOCK
-        window = round(WINDOW_S * rate_hz)
-        self._line = ReferenceLine(references, longest + self._history + window + 2 * BLOCK)
-        self._heard = ReferenceLine(mics, window)
+        self._window = round(WINDOW_S * rate_hz)
+        self._line = ReferenceLine(references, longest + self._history + _STRETCH + 2 * BLOCK)
+        self._heard = ReferenceLine(mics, _STRETCH)
+        self._taps = partitions * BLOCK
         self._delays = DelayEstimator(rate_hz, longest)
-        self._drift = DriftTracker(BLOCK, rate_hz)
+        self._drift = DriftTracker()
         self._suppressor = (
             ResidualSuppressor(mics, FRAME.hop, rate_hz, suppress_db) if suppress_db < 0 else None
         )
@@ -99,6 +107,8 @@ class EchoCanceller:
         self._seen: int | None = None  # delay of the last look
         self._good: Complex | None = None  # weights when they last did their work
         self._moves = 0
+        self._settle(0)
+        self._pace = 0.0  # skew at which the filter has begun to learn
         self._learned = False  # from what was heard before the delay was known
         self._mic_power = self._error_power = 0.0
         self._pending = self._pending[:, :0]
@@ -121,11 +131,15 @@ class EchoCanceller:
         self._line.write(played)
         self._heard.write(mic)
         if (estimate := self._delays.accept(mic[0], played.mean(axis=0))) is not None:
+            self._follow(estimate)
             self._align(estimate)
+            self._refine_from_here()
+        if self._turn < self._mics:
+            self._refine(self._turn)
+            self._turn += 1
         reference = self._read_reference()
         error, echo = self._filter.process(mic, reference)
         active = float(np.mean(reference * reference)) > _LOUD
-        self._drift.accept(self._filter.weights, BLOCK, active)
         if active:
             self._mic_power += (1 - self._keep) * (float(np.mean(mic * mic)) - self._mic_power)
             self._error_power += (1 - self._keep) * (float(np.mean(error * error)) - self._error_power)
@@ -136,12 +150,23 @@ class EchoCanceller:
 
         At either end of the line there is no room to follow a drift.
         """
+        reference = self._played(0, BLOCK)
+        self._offset += self._skew * BLOCK
+        return reference
+
+    @property
+    def _skew(self) -> float:
         skew = self._drift.skew
-        if not 0 <= self._offset + skew * BLOCK <= self._longest:
-            skew = 0.0
-        start = self._line.written - BLOCK - self._offset
-        self._offset += skew * BLOCK
-        return self._line.read(start, BLOCK, 1 - skew)
+        return skew if 0 <= self._offset + skew * BLOCK <= self._longest else 0.0
+
+    def _played(self, first: int, count: int, later: int = 0) -> Real:
+        """What was played for so many samples of the microphones, ``first`` after the present block's first.
+
+        ``later``: samples by which to read it later than the alignment says.
+        """
+        ratio = 1 - self._skew
+        start = self._line.written - BLOCK - self._offset - later
+        return self._line.read(start + ratio * first, count, ratio)
 
     def _suppress(self, error: Real, echo: Real) -> Real:
         if self._suppressor is None:
@@ -152,6 +177,16 @@ class EchoCanceller:
         return self._suppressor.process(error, echo, uncertainty)
 
     # --- alignment ---
+
+    def _follow(self, estimate: DelayEstimate) -> None:
+        """Go at the pace of the playback; where that is news, what was learnt at another one is blurred."""
+        if estimate.exact is None:
+            return
+        self._drift.accept(self._line.written, estimate.exact)
+        if abs(self._drift.skew - self._pace) > _NEWS:
+            self._pace = self._drift.skew
+            if self._learned:
+                self._learn()
 
     def _align(self, estimate: DelayEstimate) -> None:
         """Move to where the echo is, when two looks agree and it pays."""
@@ -176,16 +211,47 @@ class EchoCanceller:
     def _learn(self) -> None:
         """Begin anew with what was just heard, at the present delay, and how loud the echo in it is."""
         self._learned = True
-        count = self._heard.length // BLOCK * BLOCK
-        first = self._line.written - count - round(self._offset)
-        mic = self._heard.read(self._heard.written - count, count)
-        played = self._line.read(first, count)
-        power = float(np.square(played).sum(axis=0).mean())
-        self._filter.forget(float(np.square(mic).mean()) / max(power, _LOUD))
-        self._filter.begin(first_path(mic, played))
-        self._filter.replay(self._line.read(first - self._history, self._history))
+        self._settle(self._window)
+        count = self._window // BLOCK * BLOCK
+        first = BLOCK - count
+        heard, played = self._lately(count), self._played(first - self._taps, self._taps + count)
+        gain = _gain(heard, played)
+        self._filter.forget(gain)
+        nothing = np.zeros((self._mics, len(played), self._taps), np.float32)
+        paths, _ = refined(nothing, heard, played, self._filter.expected(gain))
+        self._filter.begin(paths)
+        self._filter.replay(self._played(first - self._history, self._history))
         for at in range(0, count - BLOCK, BLOCK):  # the last block's turn is now
-            self._filter.process(mic[:, at : at + BLOCK], played[:, at : at + BLOCK])
+            beside = slice(self._taps + at, self._taps + at + BLOCK)
+            self._filter.process(heard[:, at : at + BLOCK], played[:, beside])
+
+    def _settle(self, ago: int) -> None:
+        """The alignment has changed, and what was heard so many samples ago already tells of it."""
+        self._settled, self._refinements, self._turn = self._line.written - ago, 0, self._mics
+
+    def _refine_from_here(self) -> None:
+        """While there is much to learn, what was lately heard is learnt from all at once.
+
+        One microphone a block, as it takes long.
+        """
+        if self._learned and self._refinements < _REFINEMENTS and self.state.erle_db < _ENOUGH_DB:
+            self._refinements += 1
+            self._turn = 0
+
+    def _refine(self, mic: int) -> None:
+        count = min(_STRETCH, self._line.written - self._settled)
+        heard, played = (
+            self._lately(count)[mic, None],
+            self._played(BLOCK - count - self._taps, self._taps + count),
+        )
+        paths = self._filter.impulses()[mic, None]
+        better, left = refined(paths, heard, played, self._filter.expected(_gain(heard, played)))
+        if left < _TAKEN:
+            self._filter.sharpen(mic, better[0], left)
+
+    def _lately(self, count: int) -> Real:
+        """What the microphones have heard last."""
+        return self._heard.read(self._heard.written - count, count)
 
     def _jump(self, good: Complex, lag: int) -> int:
         """By how much the delay has changed, judging by the peak at ``lag``; 0 where moving does not pay.
@@ -203,22 +269,26 @@ class EchoCanceller:
         """
         if not 0 <= self._offset + jump <= self._longest:
             return False
-        heard = self._heard.read(self._heard.written - self._heard.length, self._heard.length)[0]
+        heard = self._lately(self._window)[0]
+        count = len(heard) + len(path) - 1
+        size = 1 << (count - 1).bit_length()
 
-        def left(offset: float) -> float:
-            count = len(heard) + len(path) - 1
-            played = self._line.read(round(self._line.written - count - offset), count).sum(axis=0)
-            size = 1 << (count - 1).bit_length()
+        def left(later: int) -> float:
+            played = self._played(BLOCK - count, count, later).sum(axis=0)
             echo = np.fft.irfft(np.fft.rfft(played, size) * np.fft.rfft(path, size), size)
             error = heard - echo[len(path) - 1 : count]
             return float(np.square(error[len(error) // 2 :]).mean())  # the jump lies before this half
 
-        return left(self._offset + jump) < _BETTER * left(self._offset)
+        return left(jump) < _BETTER * left(0)
 
     def _move(self, offset: float) -> None:
         """Read the reference that late from now on; the filter's past is read again accordingly."""
         self._offset = float(min(max(round(offset), 0), self._longest))
         self._moves += 1
-        self._drift.restart()
-        start = self._line.written - BLOCK - self._history - round(self._offset)
-        self._filter.replay(self._line.read(start, self._history))
+        self._settle(self._window // 2)
+        self._filter.replay(self._played(-self._history, self._history))
+
+
+def _gain(heard: Real, played: Real) -> float:
+    """Power gain from what was played to what was heard of it."""
+    return float(np.square(heard).mean()) / max(float(np.square(played).sum(axis=0).mean()), _LOUD)

@@ -18,15 +18,20 @@ STEP_S = 0.25  # between looks
 _LOW_HZ, _HIGH_HZ = 150.0, 6_000.0  # what small loudspeakers play
 _KEEP = 0.5  # of the former looks' correlation: the peak of speech with pauses stays while noise averages out
 _CLEAR = 12.0  # standard deviations by which a peak stands out of the correlation that noise makes
+_NEAR = 3  # samples that the peak of one look may lie beside that of several
 _LOUD = 1e-7  # power of a reference that is worth looking at: -70 dBFS
 
 
 @dataclass(frozen=True)
 class DelayEstimate:
-    """``delay``: samples from the reference to its echo. ``clarity``: height of the peak in deviations."""
+    """``delay``: samples from the reference to its echo. ``clarity``: height of the peak in deviations.
+
+    ``exact``: the same delay between samples, as this look alone has it; None where it does not show it.
+    """
 
     delay: int
     clarity: float
+    exact: float | None = None
 
 
 class DelayEstimator:
@@ -77,11 +82,22 @@ class DelayEstimator:
         # index i of the circular result is mic against reference shifted by i; here shift = delay - longest
         now = np.concatenate([found, lags[:1]])[: self._longest + 1]
         self._correlation = np.float32(_KEEP) * self._correlation + now.astype(np.float32)
-        return self._peak()
+        best, clarity = _peak(self._correlation)
+        return DelayEstimate(best, clarity, _exact(now, best)) if clarity >= _CLEAR else None
 
-    def _peak(self) -> DelayEstimate | None:
-        heights = np.abs(self._correlation)
-        best = int(heights.argmax())
-        deviation = float(np.median(heights)) / 0.6745  # of a normal distribution, unmoved by the peaks
-        clarity = float(heights[best]) / max(deviation, 1e-12)
-        return DelayEstimate(best, clarity) if clarity >= _CLEAR else None
+
+def _peak(correlation: Real) -> tuple[int, float]:
+    """Where it is highest, and by how many deviations of what noise makes."""
+    heights = np.abs(correlation)
+    best = int(heights.argmax())
+    deviation = float(np.median(heights)) / 0.6745  # of a normal distribution, unmoved by the peaks
+    return best, float(heights[best]) / max(deviation, 1e-12)
+
+
+def _exact(correlation: Real, near: int) -> float | None:
+    """The top of the parabola through the highest of a correlation, if that is ``near``."""
+    best, clarity = _peak(correlation)
+    if clarity < _CLEAR or abs(best - near) > _NEAR or not 0 < best < len(correlation) - 1:
+        return None
+    left, top, right = (np.sign(correlation[best]) * correlation[best - 1 : best + 2]).tolist()
+    return best + 0.5 * float((left - right) / (left - 2 * top + right))

@@ -58,13 +58,26 @@ class KalmanEchoFilter:
         self._near: Real = np.zeros((mics, bins), np.float32)
         self.uncertainty: Real = np.zeros((mics, bins), np.float32)
 
+    def expected(self, gain: float) -> Real:
+        """Power of a path [samples] of this power gain, about, before anything is known of it."""
+        expected: Real = np.repeat(self._shares[0, :, 0, 0], self.block) * np.float32(gain / self.block)
+        return expected
+
+    def sharpen(self, mic: int, paths: Real, left: float) -> None:
+        """Take paths [references, samples] that leave this share of the power of error and uncertainty."""
+        self.weights[mic] = self._spectra(paths[None])[0]
+        self._p[mic] *= np.float32(left)
+        self._near[mic] *= np.float32(left)
+
     def begin(self, paths: Real) -> None:
-        """Take echo paths [mics, references, samples] for the beginning of the present ones."""
-        mics, partitions, references, _ = self._shape
-        whole = np.zeros((mics, references, partitions * self.block), np.float32)
-        whole[..., : paths.shape[-1]] = paths
-        blocks = np.moveaxis(whole.reshape(mics, references, partitions, self.block), 1, 2)
-        self.weights = np.fft.rfft(blocks, 2 * self.block).astype(np.complex64)
+        """Take these echo paths [mics, references, samples] for the present ones."""
+        self.weights = self._spectra(paths)
+
+    def _spectra(self, paths: Real) -> Complex:
+        """[mics, references, samples] -> [mics, partitions, references, bins]"""
+        partitions, block = self._shape[1], self.block
+        blocks = paths.reshape(*paths.shape[:2], partitions, block).swapaxes(1, 2)
+        return np.fft.rfft(blocks, 2 * block).astype(np.complex64)
 
     def replay(self, past: Real) -> None:
         """What was played before the next block, as it should have been read: [references, samples]."""

@@ -6,6 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import fftconvolve, lfilter
 
+from cosyd.array.echo import EchoCanceller
+from cosyd.spec import FRAME
+
 RATE = 16_000
 Real = NDArray[np.float32]
 
@@ -45,3 +48,16 @@ def hiss(shape: tuple[int, ...], seed: int = 99, db: float = -75.0) -> Real:
 def decibels(wanted: Real, other: Real) -> float:
     """Power of ``wanted`` over that of ``other``."""
     return float(10 * np.log10(np.mean(np.square(wanted)) / (np.mean(np.square(other)) + 1e-20)))
+
+
+def cancel(canceller: EchoCanceller, mic: Real, reference: Real, piece: int = FRAME.block) -> Real:
+    """What comes out, moved back by the canceller's delay and so much shorter than what went in."""
+    rows = np.concatenate([np.atleast_2d(mic), np.atleast_2d(reference)])
+    whole = rows.shape[1] // FRAME.hop * FRAME.hop
+    out = [canceller.process(rows[:, at : min(at + piece, whole)]) for at in range(0, whole, piece)]
+    return np.concatenate(out, axis=1)[:, canceller.delay :]
+
+
+def erle(echo: Real, out: Real, from_s: float, to_s: float) -> float:
+    part = slice(round(from_s * RATE), round(to_s * RATE))
+    return decibels(echo[..., part], out[..., part])
