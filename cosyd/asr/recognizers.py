@@ -13,6 +13,7 @@ from cosyd.asr.recognizer import SegmentRecognizer
 from cosyd.config.languages import codes_of, named
 from cosyd.config.schema import AsrConfig
 from cosyd.errors import ConfigError
+from cosyd.models.pages import in_huge_pages
 
 if TYPE_CHECKING:
     from cosyd.asr.moonshine_networks import Networks
@@ -115,7 +116,8 @@ def _load(
     if open_networks is not None and config.model in ON_ENGINES:
         loader = partial(_moonshine, open_networks=open_networks)
     folder = store.require(config.model)
-    return loader(folder, config), folder
+    with in_huge_pages():
+        return loader(folder, config), folder
 
 
 def streaming_folder(config: AsrConfig, store: Store) -> Path | None:

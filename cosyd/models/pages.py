@@ -3,7 +3,8 @@
 A step of one stream reads all weights, 100 MB of a usual streaming model, and does little with each. In pages
 of 4 kB many of these reads also miss the processor's cache of page addresses, and the prefetcher stops at
 each page's end. In pages of 2 MiB a step of one stream took 5 to 11 % less time, of two 3 to 5 %, of eight
-2 % (zipformer2 of 25 M parameters in float32, AMD EPYC of 2 cores).
+2 % (zipformer2 of 25 M parameters in float32, AMD EPYC of 2 cores), a final of Moonshine 5 %; its start took
+30 ms more.
 
 Linux gives such pages by itself where ``/sys/kernel/mm/transparent_hugepage/enabled`` says ``always``; where
 it says ``madvise``, which is usual, a program has to ask.
