@@ -11,7 +11,7 @@ from cosyd.array.beams import Matrix
 from cosyd.array.geometry import Geometry, Vectors
 from cosyd.array.grid import SPACE_DEG, Grid, make_grid
 from cosyd.array.onset import Onsets
-from cosyd.array.srp import Power, Srp
+from cosyd.array.srp import Power
 from cosyd.array.stft import Spectra
 from cosyd.array.tracker import FLOOR, Peak, Track, Tracker
 from cosyd.array.whitened import Whitened
@@ -34,7 +34,6 @@ class Locator:
     def __init__(self, geometry: Geometry, space: bool, talkers: int) -> None:
         self.grid = make_grid(geometry, space)
         self._space = space
-        self._srp = Srp(geometry, self.grid)
         self._white = Whitened(geometry, self.grid, EVERY_SPACE if space else 1)
         self._talkers = talkers
         self._tracker = Tracker(talkers)
@@ -97,7 +96,7 @@ class Locator:
 
     def average(self, spectra: Spectra) -> Power:
         """[hops, microphones, BINS] -> power [directions] of the grid, the mean over hops, all bins alike."""
-        return self._srp.average(spectra)
+        return self._white.average(spectra)
 
     def peaks(self, power: Power) -> list[Peak]:
         """The greatest local maxima of power [directions], interpolated."""

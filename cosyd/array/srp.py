@@ -1,5 +1,6 @@
 """Steered response power with phase transform (DiBiase 2000): how much comes from each direction.
 
+What kernels/srp_phat.cu computes, too. Streams look through the noise around first (``whitened``).
 Of each pair of microphones the generalised cross-correlation with phase transform (Knapp & Carter 1976) is
 computed at all lags that a direction can cause, on a grid of an eighth of a sample; the power of a direction
 is the mean of the pairs' correlations at its lags, interpolated. Which lags those are is worked out once, as

@@ -80,6 +80,20 @@ class Whitened:
         parts = parts.reshape(len(spectra), -1, self.bins) * weight[:, None]
         return parts.reshape(len(spectra), -1), np.asarray(weight.sum(axis=1))
 
+    def average(self, spectra: Spectra) -> Power:
+        """[hops, microphones, BINS] -> power [directions], the mean over hops, all bins alike.
+
+        As ``sums`` and ``power`` would give it; the mean of x' x'^H is one matrix product a bin.
+        """
+        white = self._white @ spectra[:, :, self._used].transpose(2, 1, 0)  # [bins, microphones, hops]
+        level = np.sqrt((np.square(white.real) + np.square(white.imag)).sum(axis=1, keepdims=True))
+        white /= np.maximum(level, _NOTHING)
+        mean = white @ white.conj().transpose(0, 2, 1) / np.float32(len(spectra) * self.bins)
+        cross = mean[:, self._first, self._second] * np.float32(np.sqrt(2))
+        own = np.diagonal(mean, axis1=1, axis2=2).real
+        parts = np.concatenate((own, cross.real, cross.imag), axis=1, dtype=np.float32)
+        return self.power(parts.T.ravel())
+
     def power(self, mean: Power) -> Power:
         """[n], a mean of ``sums`` over their weights -> [directions]: 1 is all, about 0 what chance gives."""
         size = np.float32(self._mics)

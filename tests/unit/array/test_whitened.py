@@ -51,7 +51,9 @@ def test_power_is_what_its_definition_says(name: str) -> None:
     x /= np.linalg.norm(x, axis=2, keepdims=True)
     alike = np.square(np.abs(np.einsum("nfi,hfi->nhf", d.conj(), x))).mean(axis=(1, 2))
     size = array.microphones
-    assert power_of(whitened, spectra) == pytest.approx(SALIENCE * (size * alike - 1) / (size - 1), abs=1e-4)
+    expected = SALIENCE * (size * alike - 1) / (size - 1)
+    assert power_of(whitened, spectra) == pytest.approx(expected, abs=1e-4)
+    assert whitened.average(spectra) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_noise_alone_comes_from_nowhere() -> None:
