@@ -35,6 +35,7 @@ from cosyd.asr.moonshine_hotwords import Favourites
 from cosyd.asr.moonshine_networks import VOCABULARY_FILE, Cache, Decoder, Networks, open_on_processor
 from cosyd.asr.moonshine_words import spans
 from cosyd.asr.recognizer import Audio, SegmentRequest
+from cosyd.asr.stable import word_key
 from cosyd.asr.tokenizer import EOS, Tokenizer
 from cosyd.spec import FRAME
 from cosyd.types import Backend, Transcript, Word
@@ -293,5 +294,6 @@ def _at_least(audio: Audio, samples: int) -> Audio:
 
 
 def begins_with(text: str, prompt: str) -> bool:
-    """Whether the text begins with these words, the last of them complete."""
-    return not prompt or text == prompt or text.startswith(prompt + " ")
+    """Whether the text begins with these words, the last of them complete; case and marks do not count."""
+    promised = [word_key(word) for word in prompt.split()]
+    return [word_key(word) for word in text.split()[: len(promised)]] == promised

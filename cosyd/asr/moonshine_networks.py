@@ -24,7 +24,7 @@ Array = NDArray[Any]
 Result = TypeVar("Result")
 Cache = Any  # keys and values of the tokens so far: the decoder's own, whoever searches only hands it back
 
-HEARINGS_KEPT = 8  # sources in which somebody speaks at once; up to 10 MB each. More are heard from the start
+HEARINGS_KEPT = 8  # sources in which somebody speaks at once; up to 20 MB each; others are heard whole
 VOCABULARY_FILE = "tokenizer.bin"
 
 

@@ -25,9 +25,9 @@ class SegmentRequest:
     """One piece of audio to decode: float32 mono in ±1 at 16 kHz.
 
     ``prompt``: words already promised to the listener; the result's text begins with them, at a word
-    boundary. ``draft``: tokens that an earlier result on a shorter piece of the same audio had; they only
-    save time, a recogniser may check them instead of finding them one by one, and never change the result,
-    but for a quick one.
+    boundary, but for case and marks. ``draft``: tokens that an earlier result on a shorter piece of the same
+    audio had; they only save time, a recogniser may check them instead of finding them one by one, and never
+    change the result, but for a quick one.
     ``context``: what is said in the first ``context_samples`` of ``audio``; it helps with the rest and
     is no part of the result. ``hotwords``: phrases to favour. ``words``: times and confidences of words are
     wanted; where the model gives them, times are seconds from the end of the context. ``quick``: a result to

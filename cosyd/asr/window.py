@@ -1,8 +1,13 @@
 """The stretch of a long utterance that partials hear: not all of it again and again.
 
-What a partial costs grows with its audio. Once it hears more than ``WINDOW_MS``, the words at its beginning
-are left as they are, and the partials that follow begin between two words, ``KEEP_MS`` or a little more
-before the end. Finals hear everything all the same, so nothing is lost by it.
+What a partial costs grows with its audio: little by the encoder, which goes on where it had come to, but the
+text so far is checked each time. Once it hears more than ``WINDOW_MS``, the words at its beginning are left
+as they are, and the partials that follow begin between two words, ``KEEP_MS`` or a little more before the
+end. Finals hear everything all the same, so nothing is lost by it.
+
+Where partials begin anew, words change: on 24 clips of LibriSpeech train-clean-100 in kitchen noise at 12 dB
+half of the words were shown within 521 ms and nine tenths within 1.9 s with this window, within 630 ms and
+3.1 s with 6 s.
 """
 
 from __future__ import annotations
@@ -13,11 +18,11 @@ from itertools import pairwise
 from cosyd.spec import FRAME
 from cosyd.types import Transcript, Word
 
-WINDOW_MS = 6_000
-KEEP_MS = 3_000  # less leaves too little to go by
+WINDOW_MS = 16_000
+KEEP_MS = 4_000  # less leaves too little to go by
 CHOICE_MS = 1_500  # the pause that is cut in is chosen from so much
 WINDOW_BLOCKS = FRAME.blocks(WINDOW_MS)
-_KEEP, _CHOICE = FRAME.blocks(KEEP_MS), FRAME.blocks(CHOICE_MS)
+KEEP_BLOCKS, _CHOICE = FRAME.blocks(KEEP_MS), FRAME.blocks(CHOICE_MS)
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Window:
             (i, self.start + int((before.end + after.start) / 2 * _PER_S - origin_s * _PER_S))
             for i, (before, after) in enumerate(pairwise(words), start=1)
         ]
-        cuts = [(i, at) for i, at in cuts if self.start < at <= end - _KEEP]
+        cuts = [(i, at) for i, at in cuts if self.start < at <= end - KEEP_BLOCKS]
         if not cuts:
             return self
         latest = cuts[-1][1]

@@ -6,18 +6,20 @@ import wave
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from cosyd.asr import window
 from cosyd.asr.attempt import attempt
 from cosyd.asr.decode import Decode
 from cosyd.asr.listener import Listener
 from cosyd.asr.moonshine import Moonshine
 from cosyd.asr.stable import word_key
-from cosyd.asr.window import WINDOW_MS
 from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
 from cosyd.spec import FRAME
 from cosyd.types import Final, Partial, RecognitionEvent
 
 SECONDS = 14
+WINDOW_MS, KEEP_MS = 6_000, 3_000  # shorter than it is used, so that it moves in so short a recording
 EVERY_MS = 1_000  # partials: enough to see it, few enough to be quick
 
 
@@ -29,7 +31,9 @@ def speech(models_dir: Path) -> np.ndarray:
     return np.interp(places, np.arange(audio.size), audio).astype(np.float32)
 
 
-def test_partials_stay_cheap_and_right(models_dir: Path) -> None:
+def test_partials_stay_cheap_and_right(models_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "WINDOW_BLOCKS", FRAME.blocks(WINDOW_MS))
+    monkeypatch.setattr(window, "KEEP_BLOCKS", FRAME.blocks(KEEP_MS))
     recognizer = Moonshine.load(models_dir / "moonshine-tiny-en")
     listener = Listener(
         VadConfig(), EndpointConfig(), AsrConfig(partial_ms=EVERY_MS), FRAME.rate_hz, source="mic"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cosyd.asr.screen import SURE, SURE_LAST, Screen
+from cosyd.asr.screen import CHANGED_BY, SURE, SURE_LAST, Screen
 
 SURE_OF_IT, FAIR, DOUBT = 0.99, (SURE + SURE_LAST) / 2, SURE - 0.01
 
@@ -46,12 +46,14 @@ def test_an_echo_waits(text: str, shown: str) -> None:
     assert after((text, SURE_OF_IT), (text, SURE_OF_IT)) == [shown, text]
 
 
-def test_a_change_needs_two_results_and_what_follows_does_not() -> None:
-    assert after(("a b", SURE_OF_IT), ("a x y", SURE_OF_IT), ("a x y", SURE_OF_IT)) == [
-        "a b",
-        "a b y",
-        "a x y",
-    ]
+def test_a_change_needs_several_results_and_what_follows_does_not() -> None:
+    shown = after(("a b", SURE_OF_IT), *[("a x y", SURE_OF_IT)] * CHANGED_BY)
+    assert shown == ["a b", *["a b y"] * (CHANGED_BY - 1), "a x y"]
+
+
+def test_one_result_that_has_it_as_it_was_is_enough_against_a_change() -> None:
+    changes = [("a x y", SURE_OF_IT)] * (CHANGED_BY - 1)
+    assert after(("a b", SURE_OF_IT), *changes, ("a b y", SURE_OF_IT), *changes)[-1] == "a b y"
 
 
 def test_a_passing_change_is_never_seen() -> None:
@@ -61,7 +63,7 @@ def test_a_passing_change_is_never_seen() -> None:
 def test_words_that_are_gone_stay_until_something_takes_their_place() -> None:
     shown = after(("a b c", SURE_OF_IT), ("a", SURE_OF_IT), ("a", SURE_OF_IT), ("a d", SURE_OF_IT))
     assert shown == ["a b c", "a b c", "a b c", "a b c"]
-    assert after(("a b c", SURE_OF_IT), ("a d", SURE_OF_IT), ("a d e", SURE_OF_IT))[-1] == "a d e"
+    assert after(("a b c", SURE_OF_IT), *[("a d e", SURE_OF_IT)] * CHANGED_BY)[-1] == "a d e"
 
 
 def test_case_and_marks_are_no_change() -> None:
