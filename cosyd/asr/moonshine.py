@@ -49,6 +49,7 @@ TOKENS_MARGIN = 8  # so that very short clips can end on their own
 LIMIT_S = 30.0  # the decoder was trained on 194 positions: 30 s at 6.5 tokens/s
 SHORTEST = FRAME.rate_hz // 10  # below 0.1 s the encoder's convolutions have too little to chew on
 OTHERS = 4  # readings told beside the best; later ones differ in a comma
+SAID = "said"  # in a decoder's memory: the newest result
 HOTWORD_BEAM = 4  # paths when hotwords are active: greedy decoding has nothing to choose from
 
 
@@ -198,17 +199,26 @@ class Moonshine:
                 log.info("%s repeated itself; %d tokens cut off", self._name, cut)
                 break
             state.logits = decoder.step([token], state.cache)[0]
-        return _Said(tuple(state.tokens), tuple(state.scores[: len(state.tokens)]), state.cache)
+        said = _Said(tuple(state.tokens), tuple(state.scores[: len(state.tokens)]), state.cache)
+        decoder.memory[SAID] = said
+        return said
 
     def _begin(self, decoder: Decoder, begun: Begun) -> _Decoding:
-        first = begun.tokens
-        logits, cache = decoder.begin(first)
-        agreed = begun.agreed(logits)
-        tokens = list(first[:agreed])
-        scores = [log_prob(logits[i], token) for i, token in enumerate(tokens)]
-        if agreed < len(first):
-            decoder.shorten(cache, agreed)
-        return _Decoding(tokens, scores, logits[agreed], cache)
+        said: _Said | None = decoder.memory.get(SAID)
+        known = 0 if said is None else begun.known(said.tokens)
+        if said is None or not known:
+            logits, cache = decoder.begin(begun.tokens)
+            scores: list[float] = []
+        else:
+            logits, cache = decoder.resume(said.cache, known, begun.tokens)
+            scores = list(said.scores[:known])
+        rest = begun.after(known)
+        agreed = rest.agreed(logits)
+        tokens = begun.tokens[: known + agreed]
+        scores += [log_prob(row, token) for row, token in zip(logits, rest.tokens[:agreed], strict=False)]
+        if agreed < len(rest.tokens):
+            decoder.shorten(cache, len(tokens))
+        return _Decoding(list(tokens), scores, logits[agreed], cache)
 
     def _first_mask(self, decoder: Decoder, tokens: int, forced: int) -> Array | None:
         """Of what may come after so many tokens; None: any. What was forced ends with a word, as a context

@@ -30,9 +30,16 @@ class HostDecoder:
     The audio's keys and values have one row, over which the network spreads the rows of a beam.
     """
 
-    def __init__(self, engine: Engine, heard: Mapping[str, Array], context: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        heard: Mapping[str, Array],
+        context: tuple[int, ...] = (),
+        memory: dict[str, Any] | None = None,
+    ) -> None:
         self._engine = engine
         self.context = context
+        self.memory = {} if memory is None else memory
         self._heard = {name.replace(_PRESENT, _PAST): value for name, value in heard.items()}
         past = [spec for spec in engine.inputs if spec.name.startswith(_PAST)]
         self._growing = [spec.name for spec in past if spec.name not in self._heard]
@@ -45,6 +52,12 @@ class HostDecoder:
         cache = dict(self._nothing)
         logits = self._grow([[BOS, *self.context, *tokens]], cache)
         return logits[0, len(self.context) :], cache
+
+    def resume(self, cache: Cache, known: int, tokens: Sequence[int]) -> tuple[Array, Cache]:
+        kept = len(self.context) + known  # with BOS, without the last of the known tokens: it is run again
+        cache = {name: value[:, :, :kept] for name, value in cache.items()}
+        logits = self._grow([tokens[known - 1 :]], cache)
+        return logits[0], cache
 
     def step(self, tokens: Sequence[int], cache: Cache) -> Array:
         return self._grow([[token] for token in tokens], cache)[:, -1]

@@ -190,10 +190,16 @@ class DeviceDecoder:
         self._networks = networks
         self._sizes = sizes
         self._begun: tuple[int, ...] = ()
+        self.memory: dict[str, Any] = {}
 
     def begin(self, tokens: Sequence[int]) -> tuple[Array, DeviceCache]:
         sizes = self._first(tokens)
         return self._networks.logits(sizes)[len(self.context) :], DeviceCache(1, sizes["tokens"], (0,))
+
+    def resume(self, cache: DeviceCache, known: int, tokens: Sequence[int]) -> tuple[Array, DeviceCache]:
+        """From the beginning: a run over all tokens is on a GPU no longer than one over a few."""
+        logits, cache = self.begin(tokens)
+        return logits[known:], cache
 
     def step(self, tokens: Sequence[int], cache: DeviceCache) -> Array:
         logits = self._networks.run_following(tokens, cache, self._sizes)

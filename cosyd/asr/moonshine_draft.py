@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 NEARLY = 1.5  # nats behind the likeliest
+OPEN_TOKENS = 10  # at the end of what was said, some 3 s, which more audio may change
+LEAST_KNOWN = 4  # tokens; fewer are not worth it
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,19 @@ class Begun:
     tokens: tuple[int, ...]
     forced: int = 0
     lenient: int = 0
+
+    def known(self, said: Sequence[int]) -> int:
+        """How many tokens need no check, given what was said when less of the same audio had been heard:
+        those that it has in common but for the last ``OPEN_TOKENS``; 0 where that saves nothing."""
+        most = min(len(self.tokens) - OPEN_TOKENS, len(said))
+        alike = 0
+        while alike < most and self.tokens[alike] == said[alike]:
+            alike += 1
+        return alike if alike >= LEAST_KNOWN else 0
+
+    def after(self, known: int) -> Begun:
+        """What is left without these tokens."""
+        return Begun(self.tokens[known:], max(0, self.forced - known), max(0, self.lenient - known))
 
     def agreed(self, logits: NDArray[Any]) -> int:
         """How many tokens stay. Row ``i`` of the logits [tokens + 1, vocabulary] predicts token ``i``."""

@@ -36,11 +36,21 @@ class Decoder(Protocol):
         """Tokens of what was said before, which are no part of any result."""
         ...
 
+    @property
+    def memory(self) -> dict[str, Any]:
+        """Whatever decoding wants to find again when ``follow`` goes on from what this decoder has heard."""
+        ...
+
     def begin(self, tokens: Sequence[int]) -> tuple[Array, Cache]:
         """BOS, context and tokens in one run -> logits [len(tokens) + 1, vocabulary] and the cache.
 
         Row ``i`` of the logits predicts token ``i``.
         """
+        ...
+
+    def resume(self, cache: Cache, known: int, tokens: Sequence[int]) -> tuple[Array, Cache]:
+        """As ``begin``, whose first ``known`` tokens are those of another cache and stay -> the logits of
+        what follows them, [len(tokens) - known + 1, vocabulary], and a cache; the other one stays, too."""
         ...
 
     def step(self, tokens: Sequence[int], cache: Cache) -> Array:
@@ -109,18 +119,20 @@ class HostNetworks:
         self.attention = any(spec.name == "attention.0" for spec in decoder.outputs)
         self.backend = Backend("cpu", "; ".join(filter(None, ("int8 networks, ONNX Runtime", reason))))
         self._encoder, self._decoder = encoder, decoder
-        self._hearings: dict[str, Hearing] = {}  # by source, the newest last
+        self._hearings: dict[str, tuple[Hearing, dict[str, Any]]] = {}  # and memories; the newest source last
 
     def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> HostDecoder:
         return HostDecoder(self._decoder, heard_at_once(self._encoder, audio), context)
 
     def follow(self, audio: Audio, source: str) -> HostDecoder:
-        known = self._hearings.pop(source, NOTHING)
-        known = known if known.goes_on_in(audio) else NOTHING
-        heard, self._hearings[source] = known.grown(self._encoder, audio)
+        known, memory = self._hearings.pop(source, (NOTHING, {}))
+        if not known.goes_on_in(audio):
+            known, memory = NOTHING, {}
+        heard, known = known.grown(self._encoder, audio)
+        self._hearings[source] = known, memory
         if len(self._hearings) > HEARINGS_KEPT:
             del self._hearings[next(iter(self._hearings))]
-        return HostDecoder(self._decoder, heard)
+        return HostDecoder(self._decoder, heard, memory=memory)
 
     def guarded(self, action: Callable[[], Result]) -> Result:
         return action()

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from cosyd.asr.stable import common_prefix, keep_promise, split_words, word_key
 
-SURE = 0.7  # least probability of every token of a new word that is shown at once
-SURE_LAST = 0.8  # ... of the last word, which may be cut off
+SURE = 0.8  # least probability of every token of a new word that is shown at once
+SURE_LAST = 0.9  # ... of the last word, which may be cut off
 CHANGED_BY = 4  # results that agree on a change
 LONGEST_ECHO = 8  # words that are said again at once
 

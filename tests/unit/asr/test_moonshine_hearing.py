@@ -146,3 +146,23 @@ def test_a_run_that_fails_leaves_what_was_known(counted: Counted, speech: np.nda
     known.grown(counted.networks._encoder, speech[: 3 * RATE])
     assert set(kept) == set(map(past, cache_names("self")))
     assert all(np.array_equal(value, known.own[name]) for name, value in kept.items())
+
+
+def test_what_was_said_is_not_run_through_the_decoder_again(folder: Path, models_dir: Path) -> None:
+    networks = open_on_processor(folder, "moonshine-tiny-en")
+    speech = two_cities(models_dir)
+    (said,) = Moonshine.load(folder).transcribe([SegmentRequest(speech[: 7 * RATE], quick=True)])
+    known = len(said.tokens) - 4
+    first = networks.follow(speech[: 7 * RATE], "mic")
+    _, cache = first.begin(said.tokens)
+    first.memory["said"] = said.tokens
+    then = networks.follow(speech[: 7 * RATE + 512], "mic")
+    assert then.memory["said"] == said.tokens
+    all_at_once, whole = then.begin(said.tokens)
+    resumed, grown = then.resume(cache, known, said.tokens)
+    assert resumed.shape == (5, all_at_once.shape[1])
+    assert distance(resumed, all_at_once[known:]) < 0.15
+    assert resumed.argmax(axis=1)[:4].tolist() == all_at_once[known:].argmax(axis=1)[:4].tolist()
+    assert {value.shape for value in grown.values()} == {value.shape for value in whole.values()}
+    assert {value.shape[2] for value in cache.values()} == {1 + len(said.tokens)}
+    assert networks.follow(speech[RATE : 5 * RATE], "mic").memory == {}

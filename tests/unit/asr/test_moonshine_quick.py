@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cosyd.asr.moonshine_draft import NEARLY, Begun
+from cosyd.asr.moonshine_draft import LEAST_KNOWN, NEARLY, OPEN_TOKENS, Begun
 
 TOKENS = (3, 1, 2, 4)
 
@@ -37,3 +37,23 @@ def test_what_stays_of_a_draft(behind: tuple[float, ...], forced: int, lenient: 
 
 def test_nothing_stays_of_nothing() -> None:
     assert Begun(()).agreed(logits()) == 0
+
+
+@pytest.mark.parametrize(
+    ("alike", "known"),
+    [
+        (OPEN_TOKENS + 20, 20),
+        (15, 15),  # what was said differently is not known
+        (LEAST_KNOWN, LEAST_KNOWN),
+        (LEAST_KNOWN - 1, 0),  # hardly worth it
+    ],
+)
+def test_of_a_long_draft_the_beginning_that_was_said_is_known(alike: int, known: int) -> None:
+    draft = tuple(range(OPEN_TOKENS + 20))
+    said = (*draft[:alike], *(-1 for _ in draft[alike:]))
+    assert Begun(draft).known(said) == known
+
+
+def test_what_is_left_after_the_known_tokens() -> None:
+    assert Begun(TOKENS, 2, 3).after(1) == Begun(TOKENS[1:], 1, 2)
+    assert Begun(TOKENS, 1, 3).after(2) == Begun(TOKENS[2:], 0, 1)
