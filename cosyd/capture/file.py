@@ -24,7 +24,7 @@ from cosyd.spec import FRAME, AudioSpec, SampleFormat
 log = logging.getLogger(__name__)
 
 PLAY_S = 0.2  # given to the ring at once in real time: 5 awakenings of Python a second; stops as soon
-CHUNK_S = 0.1  # read at once when not in real time: large enough for the decoder, small enough to stop in
+CHUNK_S = 0.5  # read at once when not in real time: what a reader takes at once, too
 
 
 class Recording:

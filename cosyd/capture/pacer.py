@@ -8,7 +8,8 @@ from collections.abc import Callable
 from cosyd.ring import RingWriter
 
 LEAD = 4  # a source may be a quarter of the ring ahead of its slowest reader; the rest is for the past
-POLL_S = 0.005  # a quarter of the shortest ring (2 s) lasts 0.5 s at real time, 25 ms at 20 times that
+POLL_S = 0.005  # least pause between two looks, of which each asks whether the readers live
+POLL_SHARE = 0.01  # of the lead between two looks: at 20 times real time a fifth of what it lasts
 
 
 class Pacer:
@@ -18,6 +19,7 @@ class Pacer:
         self._ring = ring
         self._stop = stop
         self._tick = tick
+        self._poll_s = max(POLL_S, POLL_SHARE * self.max_frames / ring.spec.rate_hz)
 
     @property
     def max_frames(self) -> int:
@@ -34,5 +36,5 @@ class Pacer:
             if position is not None and self._ring.write_index + frames - position <= self.max_frames:
                 return True
             self._tick()
-            self._stop.wait(POLL_S)
+            self._stop.wait(POLL_S if position is None else self._poll_s)
         return False

@@ -42,7 +42,7 @@ def transcribe(
     the same. Raises ModelError, GpuError.
     """
     failures = []
-    with _transcriber(_without_partials(with_hotwords(config))) as transcriber:
+    with _transcriber(_finals_only(with_hotwords(config))) as transcriber:
         for file in files:
             try:
                 transcriber.run(Path(file), realtime, on_final, on_progress)
@@ -51,10 +51,12 @@ def transcribe(
     return failures
 
 
-def _without_partials(config: Config) -> Config:
-    """Nobody sees them, and they cost more than everything else together; a second pass has all the time."""
+def _finals_only(config: Config) -> Config:
+    """Nobody sees partials, and they cost more than everything else together; nor the level. A second pass
+    has all the time."""
     asr = config.asr.model_copy(update={"partial_ms": 0, "second_pass_ms": None})
-    return config.model_copy(update={"asr": asr})
+    publish = config.publish.model_copy(update={"level_ms": 0})
+    return config.model_copy(update={"asr": asr, "publish": publish})
 
 
 @contextmanager
