@@ -7,7 +7,7 @@ A pure state machine: no thread, no clock, no network. The owner feeds blocks in
 
     blocks ──► gate ──► utterance ──► endpoint ──► final
                             │  every partial_ms: Decode(partial) ──► Partial, stable prefix grows
-                            └─ half of the endpoint silence: Decode(speculative) ──► is the final, if nobody
+                            └─ a part of the endpoint silence: Decode(speculative) ──► is the final, if nobody
                                                                                  speaks before the endpoint
 
 When to ask for a partial or a speculative result, and what to make of it, is `IncrementalDecoder`'s part;

@@ -5,11 +5,11 @@ another a moment later. So a word that is new is shown when the recogniser is su
 somewhat surer, or when the next result says it again; and what is shown is changed only when ``CHANGED_BY``
 results in a row agree on the change: most changes are taken back, and those that are not come with the final.
 
-Of 20 clips of LibriSpeech train-clean-100, and of 24 in kitchen noise at 12 dB, the same results shown in
-other ways: changed when two results agree, 6.1 and 12.7 % of the words shown are taken back; when four do,
-4.7 and 8.8 %, and half of the words come as soon (487 and 518 ms after their end). Asking three results for a
-new word: a point less, 100 ms later; a probability of 0.2 besides: half a point less, but one word in ten
-comes more than 3 s late, for a word in doubt keeps all that follow it from being shown.
+Of 24 clips of LibriSpeech train-clean-100 in kitchen noise at 12 dB (9.6 % of the words of finals are wrong),
+the same results shown in different ways: 9.1 % of the words shown are taken back, two thirds of them by the
+final, and half of the words are shown within 481 ms of their end. With 0.7 and 0.8 instead of ``SURE`` and
+``SURE_LAST`` 10.1 % and 426 ms, with 0.9 and 0.95 8.9 % and 539 ms, when two results may change what is shown
+9.7 % and 484 ms, when a new word needs three 6.8 % and 597 ms.
 """
 
 from __future__ import annotations
