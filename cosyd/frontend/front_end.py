@@ -168,11 +168,12 @@ class FrontEnd:
         """
         intake = self._intakes[slot]
         taken = 0
-        while taken < len(frames) and not self._fill(slot, intake):
+        full = slot in self._full and self._fill(slot, intake)
+        while taken < len(frames) and not full:
             piece = frames[taken : taken + intake.piece]
             intake.push(piece, sample + taken)
             taken += len(piece)
-        self._fill(slot, intake)
+            full = self._fill(slot, intake)
         return taken
 
     def flush(self, slot: int) -> None:
@@ -320,4 +321,4 @@ def _batch(
     """Of [n, blocks] of everything: the first block of each stream, then the second of each."""
     streams, count = clocks.shape
     blocks = asr.reshape(streams, count, -1).swapaxes(0, 1).reshape(streams * count, -1)
-    return FrontBatch(np.tile(slots, count), clocks.T.ravel(), blocks, prob.T.ravel(), voices)
+    return FrontBatch(np.concatenate([slots] * count), clocks.T.ravel(), blocks, prob.T.ravel(), voices)
