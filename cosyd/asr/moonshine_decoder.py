@@ -34,11 +34,9 @@ class HostDecoder:
         self,
         engine: Engine,
         heard: Mapping[str, Array],
-        context: tuple[int, ...] = (),
         memory: dict[str, Any] | None = None,
     ) -> None:
         self._engine = engine
-        self.context = context
         self.memory = {} if memory is None else memory
         self._heard = {name.replace(_PRESENT, _PAST): value for name, value in heard.items()}
         past = [spec for spec in engine.inputs if spec.name.startswith(_PAST)]
@@ -50,12 +48,12 @@ class HostDecoder:
 
     def begin(self, tokens: Sequence[int]) -> tuple[Array, Cache]:
         cache = dict(self._nothing)
-        logits = self._grow([[BOS, *self.context, *tokens]], cache)
-        return logits[0, len(self.context) :], cache
+        logits = self._grow([[BOS, *tokens]], cache)
+        return logits[0], cache
 
     def resume(self, cache: Cache, known: int, tokens: Sequence[int]) -> tuple[Array, Cache]:
-        kept = len(self.context) + known  # with BOS, without the last of the known tokens: it is run again
-        cache = {name: value[:, :, :kept] for name, value in cache.items()}
+        # With BOS, without the last of the known tokens: it is run again.
+        cache = {name: value[:, :, :known] for name, value in cache.items()}
         logits = self._grow([tokens[known - 1 :]], cache)
         return logits[0], cache
 
@@ -63,7 +61,7 @@ class HostDecoder:
         return self._grow([[token] for token in tokens], cache)[:, -1]
 
     def shorten(self, cache: Cache, tokens: int) -> None:
-        kept = 1 + len(self.context) + tokens
+        kept = 1 + tokens
         for name, value in cache.items():
             cache[name] = np.ascontiguousarray(value[:, :, :kept])
 
@@ -72,8 +70,8 @@ class HostDecoder:
             cache[name] = np.ascontiguousarray(value[list(rows)])
 
     def attention(self, tokens: Sequence[int], cache: Cache) -> Array:
-        found = self._run([[BOS, *self.context, *tokens]], self._nothing, self._looks)
-        return np.concatenate([found[name][0] for name in self._looks])[:, len(self.context) :]
+        found = self._run([[BOS, *tokens]], self._nothing, self._looks)
+        return np.concatenate([found[name][0] for name in self._looks])
 
     def _grow(self, tokens: Sequence[Sequence[int]], cache: Cache) -> Array:
         """Logits [rows, tokens, vocabulary]; the cache has these tokens, too, from now on."""

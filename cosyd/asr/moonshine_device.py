@@ -125,11 +125,11 @@ class DeviceNetworks:
     def engines(self) -> tuple[Engine, ...]:
         return self._engines
 
-    def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> DeviceDecoder:
+    def listen(self, audio: Audio) -> DeviceDecoder:
         sizes = {"samples": audio.size, "frames": frames_of(audio.size)}
         self.encoder.take([present(name) for name in _HEARD], sizes)
         self.encoder.run({"input_values": audio[None]}, sizes)
-        return DeviceDecoder(self, sizes, context)
+        return DeviceDecoder(self, sizes)
 
     def follow(self, audio: Audio, source: str) -> DeviceDecoder:
         """Heard from its beginning, which costs a GPU little."""
@@ -185,8 +185,7 @@ class DeviceNetworks:
 class DeviceDecoder:
     """A Decoder."""
 
-    def __init__(self, networks: DeviceNetworks, sizes: dict[str, int], context: tuple[int, ...]) -> None:
-        self.context = context
+    def __init__(self, networks: DeviceNetworks, sizes: dict[str, int]) -> None:
         self._networks = networks
         self._sizes = sizes
         self._begun: tuple[int, ...] = ()
@@ -194,7 +193,7 @@ class DeviceDecoder:
 
     def begin(self, tokens: Sequence[int]) -> tuple[Array, DeviceCache]:
         sizes = self._first(tokens)
-        return self._networks.logits(sizes)[len(self.context) :], DeviceCache(1, sizes["tokens"], (0,))
+        return self._networks.logits(sizes), DeviceCache(1, sizes["tokens"], (0,))
 
     def resume(self, cache: DeviceCache, known: int, tokens: Sequence[int]) -> tuple[Array, DeviceCache]:
         """From the beginning: a run over all tokens is on a GPU no longer than one over a few."""
@@ -216,8 +215,8 @@ class DeviceDecoder:
         cache.picked = tuple(cache.picked[row] for row in rows)
 
     def attention(self, tokens: Sequence[int], cache: DeviceCache) -> Array:
-        return self._networks.looked(self._first(tokens))[:, len(self.context) :]
+        return self._networks.looked(self._first(tokens))
 
     def _first(self, tokens: Sequence[int]) -> dict[str, int]:
         self._begun = tuple(tokens)
-        return self._networks.run_first([BOS, *self.context, *tokens], self._sizes)
+        return self._networks.run_first([BOS, *tokens], self._sizes)

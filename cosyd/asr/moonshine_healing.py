@@ -83,8 +83,8 @@ class HealingNetworks:
         """How many there were since the start."""
         return self._faults.count
 
-    def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> Any:
-        return self._current.listen(audio, context)
+    def listen(self, audio: Audio) -> Any:
+        return self._current.listen(audio)
 
     def follow(self, audio: Audio, source: str) -> Any:
         return self._current.follow(audio, source)

@@ -32,17 +32,12 @@ class Decoder(Protocol):
     """The decoder network for one encoded piece of audio. One cache is in use at a time."""
 
     @property
-    def context(self) -> tuple[int, ...]:
-        """Tokens of what was said before, which are no part of any result."""
-        ...
-
-    @property
     def memory(self) -> dict[str, Any]:
         """Whatever decoding wants to find again when ``follow`` goes on from what this decoder has heard."""
         ...
 
     def begin(self, tokens: Sequence[int]) -> tuple[Array, Cache]:
-        """BOS, context and tokens in one run -> logits [len(tokens) + 1, vocabulary] and the cache.
+        """BOS and tokens in one run -> logits [len(tokens) + 1, vocabulary] and the cache.
 
         Row ``i`` of the logits predicts token ``i``.
         """
@@ -58,7 +53,7 @@ class Decoder(Protocol):
         ...
 
     def shorten(self, cache: Cache, tokens: int) -> None:
-        """Keep the first ``tokens`` tokens after the context, of those that it was begun with."""
+        """Keep the first ``tokens`` tokens of those that it was begun with."""
         ...
 
     def pick(self, cache: Cache, rows: Sequence[int]) -> None:
@@ -87,7 +82,7 @@ class Networks(Protocol):
         """The decoder tells where it looks."""
         ...
 
-    def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> Decoder:
+    def listen(self, audio: Audio) -> Decoder:
         """Encode audio; its decoder is good until the next call. Raises InferenceError."""
         ...
 
@@ -121,8 +116,8 @@ class HostNetworks:
         self._encoder, self._decoder = encoder, decoder
         self._hearings: dict[str, tuple[Hearing, dict[str, Any]]] = {}  # and memories; the newest source last
 
-    def listen(self, audio: Audio, context: tuple[int, ...] = ()) -> HostDecoder:
-        return HostDecoder(self._decoder, heard_at_once(self._encoder, audio), context)
+    def listen(self, audio: Audio) -> HostDecoder:
+        return HostDecoder(self._decoder, heard_at_once(self._encoder, audio))
 
     def follow(self, audio: Audio, source: str) -> HostDecoder:
         known, memory = self._hearings.pop(source, (NOTHING, {}))
@@ -132,7 +127,7 @@ class HostNetworks:
         self._hearings[source] = known, memory
         if len(self._hearings) > HEARINGS_KEPT:
             del self._hearings[next(iter(self._hearings))]
-        return HostDecoder(self._decoder, heard, memory=memory)
+        return HostDecoder(self._decoder, heard, memory)
 
     def guarded(self, action: Callable[[], Result]) -> Result:
         return action()

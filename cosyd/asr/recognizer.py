@@ -28,19 +28,15 @@ class SegmentRequest:
     boundary, but for case and marks. ``draft``: tokens that an earlier result on a shorter piece of the same
     audio had; they only save time, a recogniser may check them instead of finding them one by one, and never
     change the result, but for a quick one.
-    ``context``: what is said in the first ``context_samples`` of ``audio``; it helps with the rest and
-    is no part of the result. ``hotwords``: phrases to favour. ``words``: times and confidences of words are
-    wanted; where the model gives them, times are seconds from the end of the context. ``quick``: a result to
-    be shown for a moment, which need not be the best there is; it may keep what the draft says where that is
-    nearly as likely. ``source``: whose audio a quick one's is; what was heard for the last one may serve for
-    the next.
+    ``hotwords``: phrases to favour. ``words``: times and confidences of words are wanted, where the model
+    gives them; times are seconds from the beginning of the audio. ``quick``: a result to be shown for a
+    moment, which need not be the best there is; it may keep what the draft says where that is nearly as
+    likely. ``source``: whose audio a quick one's is; what was heard for the last one may serve for the next.
     """
 
     audio: Audio
     prompt: str = ""
     draft: tuple[int, ...] = ()
-    context: str = ""
-    context_samples: int = 0
     hotwords: tuple[Hotword, ...] = ()
     words: bool = False
     quick: bool = False

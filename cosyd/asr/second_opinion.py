@@ -67,7 +67,7 @@ def reconsidered(
         except InferenceError:
             break
         if other.conf is not None and other.conf > best.conf:
-            best = other if request.context_samples else placed(other, -framing.lead / FRAME.rate_hz)
+            best = placed(other, -framing.lead / FRAME.rate_hz)
     return best
 
 
@@ -78,5 +78,4 @@ def _reframed(request: SegmentRequest, framing: _Framing, best: Transcript) -> S
     """
     lead = request.audio[: framing.lead][::-1]
     audio = np.concatenate((lead, request.audio, np.zeros(framing.tail, np.float32)))
-    context = request.context_samples + lead.size if request.context_samples else 0
-    return replace(request, audio=audio, draft=best.tokens, context_samples=context)
+    return replace(request, audio=audio, draft=best.tokens)

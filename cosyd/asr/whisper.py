@@ -15,8 +15,7 @@ B: processor time, s    0.78   0.78   0.82   0.96   2.63
 
 So ``SILENCE_S`` follow; a result that goes astray all the same is read again in the whole window. Partials
 come as often as their share of the processor allows (``decode_queue.PARTIAL_SHARE``), every few seconds, and
-are read greedily. Drafts, which save decoding only, are not used; a context is left out, as silence around a
-word does the model no harm.
+are read greedily. Drafts, which save decoding only, are not used.
 
 A *prompt* is forced upon the decoder only where the free result contradicts it. *Hotwords* stand before the
 transcript as if they had been said before; that is all the model offers, and scores mean nothing to it.
@@ -214,7 +213,7 @@ class Whisper:
         return [self._transcribe(request) for request in requests]
 
     def _transcribe(self, request: SegmentRequest) -> Transcript:
-        audio = request.audio[request.context_samples :]
+        audio = request.audio
         if audio.size > LIMIT_S * FRAME.rate_hz:
             seconds = audio.size / FRAME.rate_hz
             raise InferenceError(f"{self._name}: {seconds:.1f} s of audio; its window is {LIMIT_S:.0f} s")

@@ -37,7 +37,7 @@ METHOD = (
     "cores, nothing else running). *Delay* of a word: from its end, by the word times of the final, to the "
     "text on the screen that has it and keeps it; of words that only the final had, until that. *Flicker*: "
     "words that were taken back or changed, of all that were shown; case and marks do not count. *Whole*: "
-    "the audio of each final decoded once more as one piece, without any partial, promise or context before; "
+    "the audio of each final decoded once more as one piece, without any partial or promise before; "
     "word errors are of both against the transcripts. *Load*: processor time of all decodes per time in "
     "which someone speaks or an utterance waits for its end."
 )

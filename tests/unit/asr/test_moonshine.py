@@ -166,30 +166,6 @@ def test_a_loop_is_cut() -> None:
     assert result.text == "a b c d"
 
 
-@pytest.mark.parametrize("draft", [(), (C, D), (C, C), (X,)])
-def test_a_context_is_no_part_of_the_result(draft: tuple[int, ...]) -> None:
-    model, encoder, decoder = moonshine([A, B, C, D])
-    audio = np.zeros(32_000, np.float32)
-    request = SegmentRequest(audio, "c", draft, context="a b", context_samples=16_000)
-    (result,) = model.transcribe([request])
-    assert (result.text, result.tokens) == ("c d", (C, D))
-    assert decoder.runs[0] == 3 + len(draft)
-    assert encoder.runs == 1
-
-
-def test_a_promise_holds_after_a_context() -> None:
-    model, _, _ = moonshine([A, B, C, D])
-    request = SegmentRequest(np.zeros(32_000, np.float32), "b", context="a b", context_samples=16_000)
-    assert model.transcribe([request])[0].text.split()[0] == "b"
-
-
-def test_a_context_that_leaves_nothing_to_say_is_left_out() -> None:
-    model, encoder, _ = moonshine([A, B])
-    request = SegmentRequest(np.zeros(32_000, np.float32), context="a b", context_samples=16_000)
-    assert model.transcribe([request])[0].text == "a b"
-    assert encoder.runs == 2
-
-
 def test_nothing_said_has_no_confidence() -> None:
     model, _, _ = moonshine([])
     (result,) = model.transcribe([SegmentRequest(SECOND)])

@@ -136,7 +136,7 @@ def test_it_says_what_the_published_networks_say(
         assert [word.end for word in ours.words] == pytest.approx([w.end for w in theirs.words], abs=0.1)
 
 
-def test_drafts_promises_contexts_and_hotwords_work_alike(
+def test_drafts_promises_and_hotwords_work_alike(
     device: Moonshine, published: Moonshine, beckett: np.ndarray
 ) -> None:
     whole = text(published, SegmentRequest(beckett[:64_000], quick=True))
@@ -146,7 +146,6 @@ def test_drafts_promises_contexts_and_hotwords_work_alike(
         SegmentRequest(half, draft=whole.tokens, quick=True),
         SegmentRequest(half, draft=other, quick=True),
         SegmentRequest(half, "Ever cried.", quick=True),
-        SegmentRequest(half, context="Ever tried,", context_samples=18_000, quick=True),
         SegmentRequest(half, hotwords=(Hotword("cappuccino"),)),
     ]
     ours, theirs = device.transcribe(requests), published.transcribe(requests)

@@ -67,7 +67,7 @@ class OnGpu:
         self.engines = (Part(gpu),)
         self.backend = Backend("TensorRT 10.5", "fp32" if gpu.compiled else "TensorRT is being compiled for")
 
-    def listen(self, audio: Any, context: tuple[int, ...] = ()) -> str:
+    def listen(self, audio: Any) -> str:
         if self._gpu.fault is not None:
             fault = self._gpu.fault
             if self._gpu.once:
@@ -84,7 +84,7 @@ class OnHost:
     backend = Backend("cpu", "int8 networks")
     closed = False
 
-    def listen(self, audio: Any, context: tuple[int, ...] = ()) -> str:
+    def listen(self, audio: Any) -> str:
         return "host"
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What is decoded twice, which result counts, and what becomes of times and context."""
+"""What is decoded twice, which result counts, and what becomes of times."""
 
 from __future__ import annotations
 
@@ -81,20 +81,13 @@ def test_the_second_decode_hears_a_mirrored_beginning_and_all_else_as_before():
     _, (request,) = again(said("so fur", 0.7), said("so far", 0.75))
     np.testing.assert_array_equal(request.audio[LEAD:], AUDIO)
     np.testing.assert_array_equal(request.audio[:LEAD], AUDIO[:LEAD][::-1])
-    assert (request.prompt, request.draft, request.context_samples) == ("so", (1, 2), 0)
+    assert (request.prompt, request.draft) == ("so", (1, 2))
 
 
 def test_times_of_words_are_those_of_the_audio():
     result, _ = again(said("a", 0.7), said("b", 0.75, Word("b", 0.5, 0.75, 0.9)))
     (word,) = result.words
     assert (word.start, word.end) == pytest.approx((0.5 - LEAD_MS / 1000, 0.75 - LEAD_MS / 1000))
-
-
-def test_context_grows_by_the_beginning_and_times_still_count_from_its_end():
-    request = SegmentRequest(AUDIO, context="before", context_samples=8_000)
-    result, (asked,) = again(said("a", 0.7), said("b", 0.75, Word("b", 0.5, 0.75, 0.9)), request=request)
-    assert asked.context_samples == 8_000 + LEAD
-    assert result.words[0].start == 0.5
 
 
 def test_audio_shorter_than_the_beginning_is_mirrored_whole():

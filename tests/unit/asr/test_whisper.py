@@ -180,12 +180,6 @@ def test_partials_are_read_greedily_and_finals_along_a_beam() -> None:
     assert [call["beam"] for call in network.calls if "beam" in call] == [1, 4]
 
 
-def test_a_context_is_left_out() -> None:
-    network = Network(" the cat")
-    heard(network, seconds=3.0, context="sat", context_samples=SECOND, words=True)
-    assert network.calls[-1]["frames"] == 200
-
-
 # --- promises and hotwords ---------------------------------------------------------------------------
 
 

@@ -41,7 +41,7 @@ class Timed(FakeRecognizer):
         return Transcript(said.text, tokens, 0.9, times, sure, counts=(2,) * len(names))
 
     def _times(self, request: SegmentRequest) -> tuple[Word, ...]:
-        ids = np.rint(request.audio[request.context_samples :] * SCALE).astype(int)
+        ids = np.rint(request.audio * SCALE).astype(int)
         edges = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), ids.size]
         return tuple(Word(f"w{ids[a]}", a / RATE, b / RATE, 0.95) for a, b in pairwise(edges) if ids[a])
 
