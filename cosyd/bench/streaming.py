@@ -119,11 +119,13 @@ def _cases(folder: Path, quick: bool) -> Iterator[Case]:
 
 
 def _int8(source: Path, folder: Path) -> Path:
+    """As icefall's exports are made: products alone in 8 bits."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     folder.mkdir()
     shutil.copy(source / "tokens.txt", folder)
-    quantize_dynamic(source / "model.onnx", folder / "model.int8.onnx", weight_type=QuantType.QInt8)
+    files = source / "model.onnx", folder / "model.int8.onnx"
+    quantize_dynamic(*files, op_types_to_quantize=["MatMul"], weight_type=QuantType.QInt8)
     return folder
 
 
