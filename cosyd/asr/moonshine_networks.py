@@ -120,10 +120,11 @@ class HostNetworks:
         return HostDecoder(self._decoder, heard_at_once(self._encoder, audio))
 
     def follow(self, audio: Audio, source: str) -> HostDecoder:
-        known, memory = self._hearings.pop(source, (NOTHING, {}))
+        known, memory = self._hearings.get(source, (NOTHING, {}))
         if not known.goes_on_in(audio):
             known, memory = NOTHING, {}
         heard, known = known.grown(self._encoder, audio)
+        self._hearings.pop(source, None)  # not before: a partial may be stopped in the middle of this run
         self._hearings[source] = known, memory
         if len(self._hearings) > HEARINGS_KEPT:
             del self._hearings[next(iter(self._hearings))]

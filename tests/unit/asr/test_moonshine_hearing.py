@@ -16,6 +16,7 @@ from cosyd.asr.recognizer import SegmentRequest
 from cosyd.asr.stable import word_key
 from cosyd.engine.moonshine import cache_names, frames_of, past, present
 from cosyd.engine.recipe import read_wav
+from cosyd.models.stop import Stop, Stopped
 
 RATE = 16_000
 HEARD = present(cache_names("encoder")[-1])
@@ -139,9 +140,20 @@ def test_of_many_sources_the_newest_are_kept(counted: Counted, speech: np.ndarra
     assert list(networks._hearings)[-1] == "1"
 
 
-def test_a_run_that_fails_leaves_what_was_known(counted: Counted, speech: np.ndarray) -> None:
-    known = Hearing()
-    _, known = known.grown(counted.networks._encoder, speech[: 2 * RATE])
+def test_a_partial_that_is_stopped_leaves_what_was_known(counted: Counted, speech: np.ndarray) -> None:
+    networks = counted.networks
+    networks.follow(speech[: 3 * RATE], "mic")
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Stopped), stop.heeded():
+        networks.follow(speech[: 4 * RATE], "mic")
+    counted.samples = []
+    networks.follow(speech[: 4 * RATE], "mic")
+    assert counted.samples[0] < 2.1 * RATE
+
+
+def test_going_on_changes_nothing_of_what_was_known(counted: Counted, speech: np.ndarray) -> None:
+    _, known = Hearing().grown(counted.networks._encoder, speech[: 2 * RATE])
     kept = {name: value.copy() for name, value in known.own.items()}
     known.grown(counted.networks._encoder, speech[: 3 * RATE])
     assert set(kept) == set(map(past, cache_names("self")))
