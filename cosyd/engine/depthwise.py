@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 LARGEST = 1 << 30  # bytes of a file that is rewritten in memory; protobuf ends at twice that
 _AXES_ARE_INPUTS = 13  # from this version of the operators on
+_CONSTANTS_ARE_NO_INPUTS = 4  # from this version of the file format on
 _HEIGHT = "cosyd.axis_of_height"  # the axis of length 1
 
 
@@ -57,10 +58,12 @@ def rewrite(model: ModelProto) -> int:
     import numpy as np
     from onnx import TensorProto, numpy_helper
 
-    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    fed = {value.name for value in model.graph.input}
+    weights = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name not in fed}
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in weights.values()):
         return 0
-    if any(each.domain in ("", "ai.onnx") and each.version < _AXES_ARE_INPUTS for each in model.opset_import):
+    versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+    if model.ir_version < _CONSTANTS_ARE_NO_INPUTS or min(versions, default=0) < _AXES_ARE_INPUTS:
         return 0
     found = {node.output[0]: node.input[1] for node in model.graph.node if _gains(node, weights)}
     if not found:

@@ -87,6 +87,15 @@ def test_weights_in_other_files_stay_there(tmp_path: Path) -> None:
         assert engine.name == str(tmp_path / "b.onnx")
 
 
+def test_a_weight_that_may_be_fed_stays_as_it_is(tmp_path: Path) -> None:
+    model = onnx.load(network(tmp_path / "a.onnx"))
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [CHANNELS, 1, 5]))
+    assert rewrite(model) == 0
+    model = onnx.load(tmp_path / "a.onnx")
+    model.ir_version = 3  # in which constants are inputs, too
+    assert rewrite(model) == 0
+
+
 def test_one_weight_of_two_convolutions(tmp_path: Path) -> None:
     model = onnx.load(network(tmp_path / "a.onnx", pads=[2, 2]))
     model.graph.node[1].CopyFrom(helper.make_node("Conv", ["c", "w"], ["y"], group=CHANNELS, pads=[2, 2]))
