@@ -9,8 +9,11 @@ from cosyd.asr.decode_line import DecodeLine
 SHARE = 0.25
 
 
-def ask(number: int, kind: DecodeKind, source: str = "a", utt: int = 0, slack_s: float = 0.0) -> Decode:
-    return Decode(number, source, utt, kind, np.zeros(512, np.float32), 0, 512, 0, 1, slack_s=slack_s)
+def ask(
+    number: int, kind: DecodeKind, source: str = "a", utt: int = 0, slack_s: float = 0.0, pause_s: float = 0.0
+) -> Decode:
+    audio = np.zeros(512, np.float32)
+    return Decode(number, source, utt, kind, audio, 0, 512, 0, 1, slack_s=slack_s, pause_s=pause_s)
 
 
 def taken(line: DecodeLine, now: float) -> list[int]:
@@ -42,6 +45,29 @@ def test_a_source_rests_after_a_partial_and_others_do_not() -> None:
     assert line.rest(0.2) == pytest.approx(0.2)
     assert taken(line, 0.4 + 1e-9) == [2]
     assert line.rest(0.4) is None
+
+
+def test_a_partial_that_waits_is_replaced_by_a_fresher_one() -> None:
+    """It counts as lost only when both might have been shown, and keeps its place before other sources'."""
+    line = DecodeLine(SHARE)
+    line.put(ask(1, "partial", pause_s=0.3), 0.0)
+    line.put(ask(2, "partial", "b", pause_s=0.3), 0.1)
+    line.put(ask(3, "partial", pause_s=0.3), 0.2)
+    assert line.coalesced == 0
+    assert taken(line, 0.2) == [3, 2]
+    line.put(ask(4, "partial", pause_s=0.3), 1.0)
+    line.put(ask(5, "partial", pause_s=0.3), 1.3)
+    assert line.coalesced == 1
+    assert taken(line, 1.3) == [5]
+
+
+def test_quick_partials_keep_to_their_pause() -> None:
+    line = DecodeLine(SHARE)
+    line.decoded(ask(1, "partial", pause_s=0.3), 0.02, 1.02)
+    line.put(ask(2, "partial", pause_s=0.3), 1.05)
+    assert line.rest(1.05) == pytest.approx(0.25)
+    assert taken(line, 1.29) == []
+    assert taken(line, 1.31) == [2]
 
 
 def test_finals_make_nobody_rest() -> None:

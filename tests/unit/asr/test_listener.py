@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from asr_fakes import BLOCK_MS, FakeRecognizer, Piece, Rig, blocks_of, broken_promises, sentence, stream
 
+from cosyd.asr.incremental import REFRESH_MS
 from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
 from cosyd.spec import FRAME
 from cosyd.types import Checkpoint, Partial, SpeechEnded, SpeechStarted, Transcript
@@ -140,6 +141,15 @@ def test_partials_come_at_their_pace_while_someone_speaks_and_not_in_silence() -
     assert set(distances) == {blocks_of(300) * FRAME.block}
     assert asked[-1].end_sample <= (blocks_of(1_000) + 30 * blocks_of(200) + blocks_of(200)) * FRAME.block
     assert 15 <= len(asked) <= 22
+
+
+def test_a_partial_without_a_result_is_asked_for_again_with_what_came_since() -> None:
+    rig = Rig(delay=20, asr=AsrConfig(partial_ms=300))
+    rig.feed(stream(Piece(1_000), *sentence(1, 10)))
+    asked = [decode for decode in rig.decodes if decode.kind == "partial"]
+    ends = np.array([decode.end_sample for decode in asked]) // FRAME.block
+    assert set(np.diff(ends)) == {blocks_of(REFRESH_MS)}
+    assert all(decode.pause_s == 0.3 for decode in asked)
 
 
 def test_without_partials_there_are_none() -> None:
