@@ -24,7 +24,7 @@ LATEST_HOPS = 12  # ... or after 0.1 s: beside a loud noise there is little to g
 FIRST_HOPS = 2  # ... but not before 16 ms
 EVERY_SPACE = 2  # in space, where a look is at five times as many directions, every second bin counts
 SMOOTH_HOPS = 12.0  # over so much what is heard is smoothed: some words of who stands
-SECOND = 0.5  # of the greatest peak's salience: what a second voice's must reach
+SECOND = 0.4  # of the greatest peak's salience: what a second voice's must reach
 _HOP_S = FRAME.hop / FRAME.rate_hz
 
 

@@ -29,7 +29,7 @@ FLOOR = 0.12  # of salience: what reverberation and noise reach by chance
 GAIN = 2.0  # log-odds that a peak of salience FLOOR + 1 would give
 TURN_DEG = 40.0  # typical change of velocity, degrees/s in a second: someone starts or stops walking
 NOISE_DEG = 6.0  # typical error of one clear peak
-AMONG = 0.6  # share of the greatest peak from which one is of somebody who speaks too
+AMONG = 0.5  # share of the greatest peak from which one is of somebody who speaks too
 SLOWDOWN_S = 0.7  # people who walk stop again
 ACTIVE_S = 0.15  # memory of who speaks just now
 

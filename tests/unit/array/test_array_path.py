@@ -120,6 +120,22 @@ def si_sdr_db(estimate: NDArray[np.float32], truth: NDArray[np.float32]) -> floa
     return float(10 * np.log10((part @ part) / np.square(estimate - part).sum()))
 
 
+@pytest.mark.parametrize("name", ["square-4", "uma-8"])
+def test_two_who_speak_at_once_are_both_followed(name: str) -> None:
+    """By syllables one or the other is louder, by 8 dB."""
+    array, blocks = geometry(name), 100
+    seconds = np.arange(blocks * FRAME.block) / FRAME.rate_hz
+    swing = (10 ** (4 * np.sin(2 * np.pi * 3 * seconds) / 20)).astype(np.float32)
+    x = plane_wave(array, white(blocks, 1) * swing, 20.0) + plane_wave(array, white(blocks, 2) / swing, 110.0)
+    _, told = through(make_path(ArrayConfig(geometry=name), TAIL), x)
+    for azimuth in (20.0, 110.0):
+        near = [
+            any(abs(wrap(v.azimuth_deg - azimuth)) < 8 and v.conf > 0.3 for v in voices) for voices in told
+        ]
+        assert np.mean(near[30:]) > 0.5
+    assert all(min(abs(wrap(v.azimuth_deg - a)) for a in (20.0, 110.0)) < 15 for v in told[-1])
+
+
 def test_directions_are_the_room_s() -> None:
     path = make_path(ArrayConfig(geometry="square-4", orientation_deg=30.0, doa="3d"), TAIL)
     _, voices = through(path, rows("square-4", 0.0))
