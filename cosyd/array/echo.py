@@ -52,7 +52,8 @@ class EchoCanceller:
     """``mics`` microphones and ``references`` played channels of one stream, an ``ArrayStep``.
 
     ``tail_ms``: length of echo path that is learnt. ``longest_delay_ms``: from reference to echo.
-    ``suppress_db``: most that is taken from residual echo, negative; 0 leaves the linear filter alone.
+    ``suppress_db``: most that is taken from residual echo while nobody speaks, negative; 0 leaves the linear
+    filter alone.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class EchoCanceller:
         *,
         tail_ms: int = 256,
         longest_delay_ms: int = 1_000,
-        suppress_db: float = -12.0,
+        suppress_db: float = -30.0,
         rate_hz: int = FRAME.rate_hz,
     ) -> None:
         partitions = -(-tail_ms * rate_hz // 1000 // BLOCK)

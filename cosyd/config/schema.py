@@ -89,7 +89,10 @@ class ArrayConfig(Section):
     echo_tail_ms: int = live(256, "Length of the echo path that is learnt.", ge=64, le=1_024)
     echo_delay_ms: int = live(1_000, "Longest time from the reference to its echo.", ge=0, le=2_000)
     echo_suppress_db: float = live(
-        -12.0, "Most that is taken from what the filter leaves of the echo; 0 is nothing.", ge=-60, le=0
+        -30.0,
+        "Most that is taken from what the filter leaves of the echo while nobody speaks; 0 is nothing.",
+        ge=-60,
+        le=0,
     )
     doa: Literal["off", "2d", "3d"] = live("2d", "Find where voices come from, in the plane or in space.")
     doa_ms: int = live(100, "Pause between doa messages of one voice.", ge=16, le=10_000)

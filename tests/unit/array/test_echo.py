@@ -99,7 +99,7 @@ def test_speech_is_kept_in_double_talk() -> None:
     echo = through(sound, room(2))
     near = babble(8, 7, level=float(np.std(echo)))[None]
     near[:, : 4 * RATE] = 0
-    for suppress_db, least in ((0.0, 18.0), (-12.0, 12.0)):
+    for suppress_db, least in ((0.0, 18.0), (-30.0, 10.0)):
         out = cancel(EchoCanceller(1, suppress_db=suppress_db), echo + near + hiss(echo.shape), sound)
         part = slice(4 * RATE, round(7.9 * RATE))
         assert decibels(near[:, part], out[:, part] - near[:, part]) > least
@@ -133,7 +133,7 @@ def test_a_second_reference_is_cancelled_too() -> None:
     assert erle(echo, out, 3, 7.9) >= 25
 
 
-@pytest.mark.parametrize("suppress_db", [0.0, -12.0])
+@pytest.mark.parametrize("suppress_db", [0.0, -30.0])
 def test_without_a_reference_the_microphone_passes_delayed(suppress_db: float) -> None:
     mic = babble(2, 4)[None]
     out = cancel(EchoCanceller(1, suppress_db=suppress_db), mic, np.zeros_like(mic))
