@@ -22,7 +22,6 @@ from cosyd.spec import FRAME
 LOOK_HOPS = 0.1  # after so much peaks are looked for again
 LATEST_HOPS = 12  # ... or after 0.1 s: beside a loud noise there is little to go by
 FIRST_HOPS = 2  # ... but not before 16 ms
-EVERY_SPACE = 2  # in space, where a look is at five times as many directions, every second bin counts
 SMOOTH_HOPS = 12.0  # over so much what is heard is smoothed: some words of who stands
 SECOND = 0.4  # of the greatest peak's salience: what a second voice's must reach
 _HOP_S = FRAME.hop / FRAME.rate_hz
@@ -34,7 +33,7 @@ class Locator:
     def __init__(self, geometry: Geometry, space: bool, talkers: int) -> None:
         self.grid = make_grid(geometry, space)
         self._space = space
-        self._white = Whitened(geometry, self.grid, EVERY_SPACE if space else 1)
+        self._white = Whitened(geometry, self.grid)
         self._talkers = talkers
         self._tracker = Tracker(talkers)
         self._onsets = Onsets()

@@ -27,15 +27,20 @@ LOADING = (
 # A voice in a room is to be as salient as by its phases alone, which the thresholds of voices are made for:
 # measured on training speech. Noise by chance stays as it is, about 0.
 SALIENCE = 1.35
+# Numbers in the table that each look goes through, 7 MB: 8 microphones have 3 MB in the plane. More
+# directions or microphones have it with every second, third or fourth bin: neighbours have much in common.
+TABLE = 1_800_000
+SPARSEST = 4
 _NOTHING = np.float32(1e-9)  # -180 dB: a bin this weak has no direction
 
 
 class Whitened:
     """For one array and grid. Nothing is known of the noise until ``adapt`` tells."""
 
-    def __init__(self, geometry: Geometry, grid: Grid, every: int = 1) -> None:
-        """``every``: which bins of BAND_HZ count, all or every second one: neighbours have much in common."""
-        used = np.flatnonzero((BAND_HZ[0] <= FREQUENCIES_HZ) & (BAND_HZ[1] >= FREQUENCIES_HZ))[::every]
+    def __init__(self, geometry: Geometry, grid: Grid) -> None:
+        used = np.flatnonzero((BAND_HZ[0] <= FREQUENCIES_HZ) & (BAND_HZ[1] >= FREQUENCIES_HZ))
+        every = min(SPARSEST, 1 + len(used) * len(grid) * geometry.microphones**2 // TABLE)
+        used = used[::every]
         self._used = slice(int(used[0]), int(used[-1]) + 1, every)
         self.bins = len(used)  # that are used
         self._mics = geometry.microphones
