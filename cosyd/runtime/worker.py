@@ -88,18 +88,15 @@ class WorkerProcess:
             await self._gone.wait()
 
     def _readable(self) -> None:
-        connection = self._connection
-        assert connection is not None
-        while True:
-            try:
-                if not connection.poll():
-                    return
-                received = connection.recv()
-            except (EOFError, OSError):
-                self._drained()
-                return
-            for message in received if isinstance(received, tuple) else (received,):
-                self._on_message(message)
+        """There is one message at least, or the end; the loop calls again as long as there is more."""
+        assert self._connection is not None
+        try:
+            received = self._connection.recv()
+        except (EOFError, OSError):
+            self._drained()
+            return
+        for message in received if isinstance(received, tuple) else (received,):
+            self._on_message(message)
 
     def _drained(self) -> None:
         """The pipe is at its end: whatever the worker sent whole has been handled."""
