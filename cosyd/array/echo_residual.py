@@ -96,7 +96,7 @@ class ResidualSuppressor:
         everywhere = np.full_like(played, played.mean())
         same = self._same.share(heard, played, pace) * played
         spread = self._spread.share(heard, everywhere, pace) * everywhere
-        return np.maximum(same, spread)
+        return np.asarray(np.maximum(same, spread))
 
     def _update_gain(self, error: Real, residual: Real) -> None:
         self._power += self._fast * (error - self._power)
