@@ -15,12 +15,13 @@ from typing import NamedTuple
 from cosyd.spec import FRAME
 from cosyd.types import Transcript
 
-# A promise that the whole utterance contradicts makes its final worse. Measured on 48 clips of LibriSpeech
-# train-clean-100: with these three, finals are as good with partials as without (6.4 % of words differ from
-# the reference against 6.6 %; whole clips 6.6 %); without SURE, with twice the time and one word more: 6.8 %.
+# A promise that the whole utterance contradicts makes its final worse. Of 1,517 words of LibriSpeech
+# train-clean-100, clear and in kitchen noise at 12 dB, 124 were promised with these three, 287 with 0.8 instead
+# of SURE, and of neither was one another word in the whole utterance; of other speech now and then one is, with
+# 0.8, so the surer ones only.
 AGREE_MS = 1_000
 HOLD_BACK = 3
-SURE = 0.8  # least probability of every token of a word that is promised
+SURE = 0.9  # least probability of every token of a word that is promised
 _HISTORY = 128  # partials kept; AGREE_MS at one a block is 63
 
 
