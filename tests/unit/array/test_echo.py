@@ -79,7 +79,7 @@ def test_filter_learns_the_echo_path_itself() -> None:
 # --- the whole ---
 
 
-@pytest.mark.parametrize("rt60_s", [0.2, 0.3])
+@pytest.mark.parametrize("rt60_s", [0.3, 0.6])
 def test_far_end_only_is_30_db_down_after_two_seconds(rt60_s: float) -> None:
     sound = babble(6, 1)
     echo = through(sound, room(2, rt60_s, mics=2))

@@ -73,29 +73,28 @@ def test_what_cannot_be_a_clock_is_not_followed_for_long() -> None:
 # --- the canceller ---
 
 
-@pytest.mark.parametrize("ppm", [-100, -50, 0, 50, 100])
+@pytest.mark.parametrize("ppm", [-100, -50, 50, 100])
 def test_a_drifting_playback_clock_is_followed(ppm: int) -> None:
-    sound = babble(9, 1)
+    sound = babble(7, 1)
     echo = drifting(through(late(sound, 320), room(2)), ppm)
     canceller = EchoCanceller(1, suppress_db=0)
     out = cancel(canceller, echo + hiss(echo.shape), sound[: echo.shape[1]])
     assert canceller.state.drift_ppm == pytest.approx(-ppm, abs=4)
     assert erle(echo, out, 2, 4) >= 22
-    assert erle(echo, out, 4, 8.5) >= 26  # of the linear filter alone
+    assert erle(echo, out, 4, 6.7) >= 26  # of the linear filter alone
 
 
-@pytest.mark.parametrize("ppm", [-100, 100])
-def test_a_drifting_clock_and_a_jump_are_survived_together(ppm: int) -> None:
-    sound, at = babble(9, 1), 5 * RATE
+def test_a_drifting_clock_and_a_jump_are_survived_together() -> None:
+    sound, at = babble(7, 1), 4 * RATE
     early, later = (through(late(sound, delay), room(2)) for delay in (800, 1_600))
-    echo = drifting(np.concatenate([early[:, :at], later[:, at:]], axis=1), ppm)
+    echo = drifting(np.concatenate([early[:, :at], later[:, at:]], axis=1), 100)
     out = cancel(EchoCanceller(1), echo + hiss(echo.shape), sound[: echo.shape[1]])
-    assert erle(echo, out, 6.5, 8.5) >= 30
+    assert erle(echo, out, 5.5, 6.7) >= 30
 
 
 def test_where_the_reference_cannot_be_read_earlier_nothing_runs_away() -> None:
     """Playback runs fast, and its echo comes at once: after some seconds it comes before what was played."""
-    sound = babble(9, 1)
+    sound = babble(6, 1)
     echo = drifting(through(sound, room(2, direct=4)), 100)
     canceller = EchoCanceller(1)
     cancel(canceller, echo + hiss(echo.shape), sound[: echo.shape[1]])
