@@ -20,7 +20,7 @@ from cosyd.config.schema import FrontendConfig, PathsConfig
 from cosyd.frontend.dtln import LAYERS, UNITS
 from cosyd.frontend.factory import DENOISE_MODEL, make_denoiser, make_front_end, make_vad
 from cosyd.frontend.filters import DcRemoval
-from cosyd.frontend.front_end import FrontEnd
+from cosyd.frontend.front_end import STEP_BLOCKS, FrontEnd
 from cosyd.frontend.resample import Resampler
 from cosyd.frontend.stage import Stage
 from cosyd.models.onnx import open_session
@@ -29,6 +29,7 @@ from cosyd.spec import FRAME, AudioSpec, SampleFormat
 
 STREAMS = (1, 2, 4, 8)
 RATES = (16_000, 44_100, 48_000, 96_000)
+TOGETHER = (1, 2, 3, 8, STEP_BLOCKS)  # blocks at once: in a pause, in speech, in silence, catching up
 PUSH_S = 0.01  # a device's block
 TARGET = 3.0  # % of one core, one stream, everything on
 METHOD = (
@@ -111,16 +112,16 @@ def _scipy_us(rate: int, times: int) -> float:
     return _median_us(lambda: signal.resample_poly(second, up, down), max(3, times // 30)) / blocks
 
 
-def _whole_us(front_end: FrontEnd, spec: AudioSpec, seconds: float) -> float:
-    """CPU time a block of one stream, pushed as a device delivers."""
+def _whole_us(front_end: FrontEnd, spec: AudioSpec, seconds: float, push_s: float = PUSH_S) -> float:
+    """CPU time a block of one stream, pushed as a device delivers, or as much at a time as ``push_s``."""
     slot = front_end.open(spec)
-    piece = (_noise(spec.frames(PUSH_S), spec.channels) * 32767).astype(np.int16)
+    piece = (_noise(spec.frames(push_s), spec.channels) * 32767).astype(np.int16)
     blocks, at = 0, 0
     begun = time.thread_time_ns()
-    for _ in range(round(seconds / PUSH_S)):
+    for _ in range(round(seconds / push_s)):
         at += front_end.push(slot, piece, at)
-        while front_end.step() is not None:
-            blocks += 1
+        while (batch := front_end.step()) is not None:
+            blocks += len(batch.slots)
     spent = time.thread_time_ns() - begun
     front_end.close(slot)
     return spent / 1000 / blocks
@@ -165,12 +166,25 @@ def _whole(report: Report, store: ModelStore, seconds: float) -> None:
         report.add(f"Front end, {name}", share, "% of a core", target=target, note=f"one stream, {spec}")
 
 
+def _together(report: Report, store: ModelStore, seconds: float) -> None:
+    """What a block costs when several come at once."""
+    spec = AudioSpec(16_000, 1, SampleFormat.S16)
+    rows = []
+    for name, rests in (("the denoiser works", False), ("the denoiser rests", True)):
+        front_end = make_front_end(FrontendConfig(denoise_rests=rests), store)
+        pushes_s = [blocks * FRAME.block_ms / 1000 for blocks in TOGETHER]
+        rows.append((name, *(f"{_whole_us(front_end, spec, seconds, push_s):.0f}" for push_s in pushes_s)))
+    head = ("one stream, 16 kHz", *(f"{n} blocks" if n > 1 else "1 block" for n in TOGETHER))
+    report.table("Whole front end, µs a block, by how many blocks come at once", head, rows)
+
+
 def run(quick: bool) -> dict[str, Any]:
     """Measure everything; ``quick`` takes a tenth of the calls."""
     times = 60 if quick else 600
     report = Report("frontend", "The front end on the CPU", METHOD, quick)
     store = _store()
     _whole(report, store, 6 if quick else 60)
+    _together(report, store, 6 if quick else 60)
     _stages(report, store, times)
     _resampling(report, times)
     return report.as_dict()
