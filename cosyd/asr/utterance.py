@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from cosyd.spec import FRAME
 from cosyd.types import Transcript
 
 Audio = NDArray[np.float32]
-SETTLE_MS = 16_000  # longer costs more CPU in long speech; shorter leaves the final less to go by
+SETTLE_MS = 24_000  # shorter costs less in long speech, but its final is no longer one decode of all of it
 SETTLE_BLOCKS = FRAME.blocks(SETTLE_MS)
 _SILENT = 1e-10  # mean square of digital silence: -100 dB instead of minus infinity
 
@@ -35,7 +36,7 @@ class Block(NamedTuple):
 
 
 def level_db(audio: Audio) -> float:
-    return 10.0 * float(np.log10(np.mean(np.square(audio), dtype=np.float64) + _SILENT))
+    return 10.0 * math.log10(float(audio @ audio) / len(audio) + _SILENT)
 
 
 @dataclass
