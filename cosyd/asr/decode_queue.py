@@ -102,7 +102,8 @@ class DecodeQueue(DecodeThread):
             self._check()
             results = list(self._results)
             self._results.clear()
-            self._changed.notify_all()
+            if results:
+                self._changed.notify_all()
         return results
 
     def forget_source(self, source: str) -> None:

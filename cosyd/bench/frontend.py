@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from cosyd.bench.report import Report
 from cosyd.config.paths import Paths
 from cosyd.config.schema import FrontendConfig, PathsConfig
+from cosyd.frontend.contract import STEP_BLOCKS
 from cosyd.frontend.dtln import LAYERS, UNITS
 from cosyd.frontend.factory import DENOISE_MODEL, make_denoiser, make_front_end, make_vad
 from cosyd.frontend.filters import DcRemoval
-from cosyd.frontend.front_end import STEP_BLOCKS, FrontEnd
+from cosyd.frontend.front_end import FrontEnd
 from cosyd.frontend.resample import Resampler
 from cosyd.frontend.stage import Stage
 from cosyd.models.onnx import open_session

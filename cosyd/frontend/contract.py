@@ -3,16 +3,57 @@ over all implementations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
-from cosyd.config.schema import ArrayConfig
+import numpy as np
+from numpy.typing import NDArray
+
+from cosyd.config.schema import ArrayConfig, FrontendConfig
 from cosyd.frontend.pcm import Frames
+from cosyd.frontend.stage import Samples, Slots
 from cosyd.spec import AudioSpec
-from cosyd.types import Backend
+from cosyd.types import Backend, Voice
 
-if TYPE_CHECKING:
-    from cosyd.frontend.front_end import FrontBatch, SlotStatistics
+PENDING_BLOCKS = 64  # that wait for step(), a slot: 2 s, the longest that a reader should hand over at once
+STEP_BLOCKS = 16  # of a stream in one step(), at most: 0.5 s, which take some 5 ms; 32 save another 15 %
+
+
+@dataclass(frozen=True)
+class FrontBatch:
+    """n blocks of one or more streams; those of one stream in their order.
+
+    ``samples`` is the source clock of each block's first sample.
+
+    ``voices``: by slot, who is around; of streams from microphone arrays only.
+    """
+
+    slots: Slots  # [n]
+    samples: NDArray[np.int64]  # [n]
+    asr: Samples  # [n, block] for the recogniser
+    vad_prob: Samples  # [n]
+    voices: Mapping[int, tuple[Voice, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SlotStatistics:
+    """What there is to tell of a stream."""
+
+    pending: int  # blocks that wait for step()
+    nonfinite: int  # samples that were NaN or infinite and became 0
+
+
+def needs_denoiser(config: FrontendConfig) -> bool:
+    """Whether the VAD or the recogniser hears anything of the denoised signal."""
+    heard = config.vad_input == "denoised" or config.asr_input == "denoised"
+    blended = config.asr_input == "blend" and config.blend > 0
+    return config.denoise != "off" and (heard or blended)
+
+
+def may_rest(config: FrontendConfig) -> bool:
+    """Whether the denoiser may rest in silence: not where the VAD needs it to tell that there is silence."""
+    return config.denoise_rests and config.vad_input == "raw"
 
 
 class StreamFrontEnd(Protocol):

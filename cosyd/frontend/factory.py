@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from cosyd.config.schema import FrontendConfig
+from cosyd.frontend.contract import needs_denoiser
 from cosyd.frontend.dtln import Dtln
-from cosyd.frontend.front_end import FrontEnd, needs_denoiser
+from cosyd.frontend.front_end import FrontEnd
 from cosyd.frontend.silero import SileroVad
 from cosyd.frontend.stage import Detector, Stage
 from cosyd.models.store import ModelStore

@@ -8,7 +8,6 @@ from the configuration: the denoiser does not exist where nobody hears it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -16,55 +15,16 @@ from numpy.typing import NDArray
 
 from cosyd.config.schema import ArrayConfig, FrontendConfig
 from cosyd.errors import CosydError
+from cosyd.frontend.contract import PENDING_BLOCKS, STEP_BLOCKS, FrontBatch, SlotStatistics, may_rest
 from cosyd.frontend.filters import DcRemoval, Delay
 from cosyd.frontend.intake import ArrayIntake, Intake
 from cosyd.frontend.pcm import Frames
 from cosyd.frontend.resting import WAKE_PROB, Flags, RestingDenoiser
 from cosyd.frontend.snr import SnrTracker
 from cosyd.frontend.stage import Detector, Samples, Slots, Stage
-from cosyd.spec import FRAME, AudioSpec
+from cosyd.frontend.waiting import WaitingBlocks
+from cosyd.spec import AudioSpec
 from cosyd.types import Backend, Voice
-
-PENDING_BLOCKS = (
-    64  # blocks that wait for step(), a slot: 2 s, the longest that a reader should hand over at once
-)
-STEP_BLOCKS = 16  # of a stream in one step(), at most: 0.5 s, which take some 5 ms; 32 save another 15 %
-
-
-@dataclass(frozen=True)
-class FrontBatch:
-    """n blocks of one or more streams; those of one stream in their order.
-
-    ``samples`` is the source clock of each block's first sample.
-
-    ``voices``: by slot, who is around; of streams from microphone arrays only.
-    """
-
-    slots: Slots  # [n]
-    samples: NDArray[np.int64]  # [n]
-    asr: Samples  # [n, block] for the recogniser
-    vad_prob: Samples  # [n]
-    voices: Mapping[int, tuple[Voice, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class SlotStatistics:
-    """What there is to tell of a stream."""
-
-    pending: int  # blocks that wait for step()
-    nonfinite: int  # samples that were NaN or infinite and became 0
-
-
-def needs_denoiser(config: FrontendConfig) -> bool:
-    """Whether the VAD or the recogniser hears anything of the denoised signal."""
-    heard = config.vad_input == "denoised" or config.asr_input == "denoised"
-    blended = config.asr_input == "blend" and config.blend > 0
-    return config.denoise != "off" and (heard or blended)
-
-
-def may_rest(config: FrontendConfig) -> bool:
-    """Whether the denoiser may rest in silence: not where the VAD needs it to tell that there is silence."""
-    return config.denoise_rests and config.vad_input == "raw"
 
 
 class FrontEnd:
@@ -91,12 +51,7 @@ class FrontEnd:
         self._intakes: dict[int, Intake | ArrayIntake] = {}
         self._arrays: dict[int, ArrayIntake] = {}  # those of them that are from microphone arrays
         self._slots = slots
-        # Rings of waiting blocks: taken blocks count up in _head, added ones in _tail.
-        self._blocks = np.zeros((slots, PENDING_BLOCKS, FRAME.block), np.float32)
-        self._rows: dict[int, Samples] = {}  # of arrays: [blocks, rows, block], in place of _blocks
-        self._clocks = np.zeros((slots, PENDING_BLOCKS), np.int64)
-        self._head = np.zeros(slots, np.int64)
-        self._tail = np.zeros(slots, np.int64)
+        self._waiting = WaitingBlocks(slots)
         self._full: set[int] = set()  # slots whose ring is full, so that their intake may hold more
         self._discard = np.zeros(slots, np.int64)
 
@@ -136,8 +91,7 @@ class FrontEnd:
 
             intake = ArrayIntake(spec, make_path(array, self.delay), self.delay)
             self._intakes[free] = self._arrays[free] = intake
-            rows = (PENDING_BLOCKS, intake.path.rows, FRAME.block)
-            self._rows[free] = np.zeros(rows, np.float32)
+            self._waiting.widen(free, intake.path.rows)
         self._reset(free)
         return free
 
@@ -145,9 +99,8 @@ class FrontEnd:
         """Give the slot back; blocks that wait are dropped. Closing twice does no harm."""
         self._intakes.pop(slot, None)
         self._arrays.pop(slot, None)
-        self._rows.pop(slot, None)
         self._full.discard(slot)
-        self._head[slot] = self._tail[slot] = 0
+        self._waiting.close(slot)
 
     def lend(self, slot: int, capacity: int) -> None:
         """The ring that the frames lie in is of no use here: they are converted as they come."""
@@ -183,14 +136,14 @@ class FrontEnd:
 
     def statistics(self, slot: int) -> SlotStatistics:
         """Counters of one stream."""
-        return SlotStatistics(int(self._tail[slot] - self._head[slot]), self._intakes[slot].nonfinite)
+        return SlotStatistics(self._waiting.waiting(slot), self._intakes[slot].nonfinite)
 
     def step(self) -> FrontBatch | None:
         """Process blocks that wait, of each slot that has any equally many; None when no slot has one.
 
         Blocks of a stream that lie before its time 0 (see Intake) are processed and not given.
         """
-        while len(slots := np.flatnonzero(self._tail > self._head)):
+        while len(slots := self._waiting.slots):
             early = self._discard[slots] > 0
             if early.any():
                 self._run_in(slots[early])
@@ -206,21 +159,17 @@ class FrontEnd:
         is what its next one goes by."""
         if self._arrays and any(int(slot) in self._arrays for slot in slots):
             return 1
-        return min(STEP_BLOCKS, int((self._tail[slots] - self._head[slots]).min()))
+        return min(STEP_BLOCKS, int(self._waiting.count(slots).min()))
 
     def _next_blocks(self, slots: Slots, count: int) -> tuple[Samples, NDArray[np.int64]]:
         """Take ``count`` blocks of each slot, [n, count · block], and their clocks [n, count].
 
         What the intakes held back for want of room moves up.
         """
-        head = self._head[slots]
-        place = (head[:, None] + np.arange(count)) % PENDING_BLOCKS
-        blocks, clocks = self._blocks[slots[:, None], place], self._clocks[slots[:, None], place]
-        if self._arrays:
-            for row, slot in enumerate(slots):
-                if (array := self._arrays.get(int(slot))) is not None:
-                    blocks[row, 0] = array.path.process(self._rows[int(slot)][place[row, 0]])
-        self._head[slots] = head + count
+        blocks, clocks, arrays = self._waiting.take(slots, count)
+        for row, slot in enumerate(slots if arrays else ()):
+            if (rows := arrays.get(int(slot))) is not None:
+                blocks[row, 0] = self._arrays[int(slot)].path.process(rows[0])
         for slot in tuple(self._full):
             self._fill(slot, self._intakes[slot])
         return blocks.reshape(len(slots), -1), clocks
@@ -287,14 +236,9 @@ class FrontEnd:
 
     def _fill(self, slot: int, intake: Intake | ArrayIntake) -> bool:
         """Move the intake's blocks into the ring; True when the ring is full."""
-        tail = self._tail[slot]
-        room = int(PENDING_BLOCKS - tail + self._head[slot])
+        room = PENDING_BLOCKS - self._waiting.waiting(slot)
         blocks, clocks = intake.take(room)
-        if len(blocks):
-            place = (tail + np.arange(len(blocks))) % PENDING_BLOCKS
-            (self._rows[slot] if slot in self._arrays else self._blocks[slot])[place] = blocks
-            self._clocks[slot, place] = clocks
-            self._tail[slot] = tail + len(blocks)
+        self._waiting.add(slot, blocks, clocks)
         if len(blocks) < room:
             self._full.discard(slot)
             return False
@@ -307,7 +251,7 @@ class FrontEnd:
             if stage is not None:
                 stage.reset(slots)
         self._full.discard(slot)
-        self._head[slot] = self._tail[slot] = 0
+        self._waiting.clear(slot)
         self._discard[slot] = self._intakes[slot].discard
 
 

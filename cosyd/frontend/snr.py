@@ -41,19 +41,24 @@ class SnrTracker:
     def follow(self, slots: Slots, x: Samples, prob: Samples) -> Decibels:
         """``x`` float32 [n, whole blocks], ``prob`` [n, blocks] -> dB [n, blocks].
 
-        UNKNOWN until half a second of speech was heard.
+        UNKNOWN where nobody speaks, and until half a second of speech was heard.
         """
-        power = np.square(x.reshape(*prob.shape, FRAME.block)).mean(axis=2, dtype=np.float64)
-        told = np.empty(prob.shape, np.float32)
+        power = np.square(x.reshape(*prob.shape, FRAME.block)).mean(axis=2)
+        told = np.full(prob.shape, UNKNOWN)
         for block in range(prob.shape[1]):
-            told[:, block] = self._follow(slots, power[:, block], prob[:, block])
+            self._note(slots, power[:, block], prob[:, block])
+            if (speaks := prob[:, block] >= NOISE_PROB).any():
+                told[speaks, block] = self._ratio(slots[speaks])
         return told
 
-    def _follow(self, slots: Slots, power: Samples, prob: Samples) -> Decibels:
+    def _note(self, slots: Slots, power: Samples, prob: Samples) -> None:
         self._recent[slots, self._next[slots]] = power
         self._next[slots] = (self._next[slots] + 1) % LEAST_OF
-        self._speech.add(slots[prob >= SPEECH_PROB], power[prob >= SPEECH_PROB])
-        self._noise.add(slots[prob < NOISE_PROB], power[prob < NOISE_PROB])
+        for mean, heard in ((self._speech, prob >= SPEECH_PROB), (self._noise, prob < NOISE_PROB)):
+            if heard.any():
+                mean.add(slots[heard], power[heard])
+
+    def _ratio(self, slots: Slots) -> Decibels:
         noise = np.maximum(self._noise.value[slots], self._recent[slots].min(axis=1))
         ratio = 10 * np.log10(np.maximum(self._speech.value[slots], _FLOOR) / np.maximum(noise, _FLOOR))
         return np.where(self._speech.count[slots] >= KNOWN_AFTER, ratio, UNKNOWN).astype(np.float32)
@@ -71,7 +76,5 @@ class _Mean:
         self.count[slots] = 0
 
     def add(self, slots: Slots, values: Samples) -> None:
-        if not len(slots):
-            return
         self.count[slots] = np.minimum(self.count[slots] + 1, self._over)
         self.value[slots] += (values - self.value[slots]) / self.count[slots]

@@ -17,7 +17,7 @@ import numpy as np
 
 from cosyd.config.schema import ArrayConfig
 from cosyd.errors import CosydError, GpuError, UnsupportedFormat
-from cosyd.frontend.front_end import PENDING_BLOCKS, FrontBatch, SlotStatistics
+from cosyd.frontend.contract import PENDING_BLOCKS, FrontBatch, SlotStatistics
 from cosyd.frontend.pcm import Frames
 from cosyd.frontend.stage import Samples, Slots
 from cosyd.gpu.hops import HopPipeline, Takeover, restart_block

@@ -26,6 +26,7 @@ from cosyd.spec import FRAME
 log = logging.getLogger("cosyd.gpu")
 
 NAMES = ("slots", "resample", "stats", "dtln", "vad", "fbank", "srp_phat", "beamform")
+AS_PTX = ("rows",)  # of engines, which need neither nvcc nor PyCUDA: shipped as PTX, compiled by the driver
 ARCHITECTURES = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120)  # 87 is Jetson Orin, 110 Jetson Thor (CUDA 13)
 ALL = "all"  # label of fatbins for all of these, with PTX for later ones
 ALIVE_EVERY_S = 5.0  # while files are compiled; a worker may be silent for a minute when it starts

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cosyd.config.schema import FrontendConfig
 from cosyd.errors import GpuError
+from cosyd.frontend.contract import needs_denoiser
 from cosyd.frontend.factory import DENOISE_MODEL, VAD_MODEL
-from cosyd.frontend.front_end import needs_denoiser
 from cosyd.gpu.banks import Banks
 from cosyd.gpu.driver import Gpu
 from cosyd.gpu.front_end import GpuFrontEnd

@@ -9,8 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cosyd.frontend.contract import StreamFrontEnd
-from cosyd.frontend.front_end import FrontBatch
+from cosyd.frontend.contract import FrontBatch, StreamFrontEnd
 from cosyd.spec import AudioSpec
 from cosyd.types import GpuUsage, Health
 

@@ -21,8 +21,7 @@ import numpy as np
 
 from cosyd.config.schema import ArrayConfig
 from cosyd.errors import CosydError, GpuError, UnsupportedFormat
-from cosyd.frontend.contract import StreamFrontEnd
-from cosyd.frontend.front_end import FrontBatch, SlotStatistics
+from cosyd.frontend.contract import FrontBatch, SlotStatistics, StreamFrontEnd
 from cosyd.frontend.pcm import Frames
 from cosyd.gpu.routes import Numbers, Reviving, Route, Told, together
 from cosyd.spec import AudioSpec

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cosyd.config.schema import FrontendConfig
-from cosyd.frontend.front_end import needs_denoiser
+from cosyd.frontend.contract import needs_denoiser
 from cosyd.gpu.mel import KALDI, MelDesign
 from cosyd.spec import FRAME
 

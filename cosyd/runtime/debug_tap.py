@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from cosyd.errors import RingError
-from cosyd.frontend.front_end import STEP_BLOCKS
+from cosyd.frontend.contract import STEP_BLOCKS
 from cosyd.frontend.stage import Samples
 from cosyd.ring import RingWriter
 from cosyd.spec import FRAME, AudioSpec, SampleFormat

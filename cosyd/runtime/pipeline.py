@@ -16,8 +16,7 @@ from cosyd.asr.listener import Listener
 from cosyd.asr.listening import Action
 from cosyd.asr.recognition import RecognitionQueue, SourceListener
 from cosyd.config.schema import AsrConfig, Config, SourceConfig
-from cosyd.frontend.contract import StreamFrontEnd
-from cosyd.frontend.front_end import STEP_BLOCKS
+from cosyd.frontend.contract import STEP_BLOCKS, StreamFrontEnd
 from cosyd.ring import Block
 from cosyd.runtime.feed import Feed
 from cosyd.runtime.hearing import Hearing

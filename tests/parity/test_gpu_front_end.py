@@ -13,8 +13,9 @@ pytest.importorskip("onnxruntime", reason="the CPU front end needs ONNX Runtime"
 
 from cosyd.config.schema import FrontendConfig
 from cosyd.errors import CosydError
+from cosyd.frontend.contract import PENDING_BLOCKS, needs_denoiser
 from cosyd.frontend.dtln import Dtln
-from cosyd.frontend.front_end import PENDING_BLOCKS, FrontEnd, needs_denoiser
+from cosyd.frontend.front_end import FrontEnd
 from cosyd.frontend.silero import SileroVad
 from cosyd.gpu.driver import Gpu
 from cosyd.gpu.front_end import GpuFrontEnd

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosyd.frontend.contract import StreamFrontEnd
+from cosyd.frontend.contract import FrontBatch, StreamFrontEnd
 from cosyd.frontend.filters import Delay
-from cosyd.frontend.front_end import FrontBatch
 from cosyd.spec import FRAME
 from cosyd.types import Backend
 

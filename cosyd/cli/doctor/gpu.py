@@ -10,7 +10,7 @@ from cosyd.asr.moonshine_engines import why_on_processor
 from cosyd.asr.recognizers import runs_whisper
 from cosyd.cli.doctor.check import Check, Setup, fail, ok, warn
 from cosyd.config.schema import Config
-from cosyd.frontend.front_end import needs_denoiser
+from cosyd.frontend.contract import needs_denoiser
 from cosyd.gpu import kernels, probe
 from cosyd.gpu.probe import Refusal, refusal, why_unusable
 from cosyd.models.store import ModelStore

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from cosyd.config.schema import FrontendConfig
 from cosyd.errors import CosydError, ModelMissing, UnsupportedFormat
+from cosyd.frontend.contract import PENDING_BLOCKS, FrontBatch, needs_denoiser
 from cosyd.frontend.factory import make_front_end, models_needed
-from cosyd.frontend.front_end import PENDING_BLOCKS, FrontBatch, FrontEnd, needs_denoiser
+from cosyd.frontend.front_end import FrontEnd
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosyd.config.schema import FrontendConfig
+from cosyd.frontend.contract import FrontBatch
 from cosyd.frontend.factory import make_front_end
 from cosyd.frontend.filters import Delay
-from cosyd.frontend.front_end import FrontBatch, FrontEnd
+from cosyd.frontend.front_end import FrontEnd
 from cosyd.frontend.resting import REST_AFTER, WAKE_PROB, WARM_UP
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME, AudioSpec, SampleFormat

@@ -7,7 +7,8 @@ from front_end_fakes import HalvingDenoiser, LoudnessVad
 
 from cosyd.config.schema import FrontendConfig
 from cosyd.errors import GpuError
-from cosyd.frontend.front_end import FrontEnd, needs_denoiser
+from cosyd.frontend.contract import needs_denoiser
+from cosyd.frontend.front_end import FrontEnd
 from cosyd.gpu.front_end import GpuFrontEnd
 from cosyd.gpu.reference.pipeline import ReferencePipeline
 from cosyd.gpu.settings import settings_for

@@ -11,8 +11,7 @@ from gpu_fakes import cpu_front, gpu_front
 
 from cosyd.config.schema import FrontendConfig
 from cosyd.errors import CosydError, UnsupportedFormat
-from cosyd.frontend.contract import StreamFrontEnd
-from cosyd.frontend.front_end import PENDING_BLOCKS
+from cosyd.frontend.contract import PENDING_BLOCKS, StreamFrontEnd
 from cosyd.gpu.banks import Banks
 from cosyd.gpu.routing import RoutedFrontEnd
 from cosyd.spec import FRAME, AudioSpec, SampleFormat

@@ -16,15 +16,17 @@ from cosyd.gpu import kernels
 KERNELS = (
     *("clear_slots", "resample", "copy_raw", "stats", "vad_1", "vad_8", "fbank_kaldi", "fbank_whisper"),
     *("dtln_analysis", "dtln_synthesis", "dtln_normalise", "dense_gemv_1", "dense_gemv_8"),
-    *("srp_phat", "beam_noise", "beam_weights", "beam_apply"),
+    *("srp_phat", "beam_noise", "beam_weights", "beam_apply", "move_rows"),
     *("dense_f32_small", "dense_f32_large", "dense_f16_small", "dense_f16_large"),
 )
+FILES = (*kernels.NAMES, *kernels.AS_PTX)
+COPY_ONLY = ("slots", "rows")  # nothing is computed
 
 
 def everything(folder: Path) -> str:
     """One source of all kernel files, each in a namespace of its own."""
     headers = "".join(f'#include "{path}"\n' for path in sorted(folder.glob("*.cuh")))
-    files = (f'namespace {name}_file {{\n#include "{folder / name}.cu"\n}}\n' for name in kernels.NAMES)
+    files = (f'namespace {name}_file {{\n#include "{folder / name}.cu"\n}}\n' for name in FILES)
     return headers + "".join(files)
 
 
@@ -48,7 +50,7 @@ def test_every_kernel_compiles(arch: int, tmp_path: Path) -> None:
 
 
 def test_every_source_file_is_in_the_list() -> None:
-    assert sorted(kernels.NAMES) == sorted(path.stem for path in kernels.source_folder().glob("*.cu"))
+    assert sorted(FILES) == sorted(path.stem for path in kernels.source_folder().glob("*.cu"))
 
 
 def test_architectures_cover_turing_to_blackwell_and_orin() -> None:
@@ -59,12 +61,12 @@ def test_architectures_cover_turing_to_blackwell_and_orin() -> None:
 
 def test_headers_state_what_they_must() -> None:
     """Each operation says its mathematics, layout, cost and tolerance, and how it is launched."""
-    for name in kernels.NAMES:
+    for name in FILES:
         text = (kernels.source_folder() / f"{name}.cu").read_text()
-        head = text[: text.index("#include")] + text[text.index("#include") : text.index("#include") + 1]
+        head = text[: text.index("__global__")]
         for word in (
             ("LAYOUT", "Bytes")
-            if name == "slots"
+            if name in COPY_ONLY
             else ("MATHEMATICS", "LAYOUT", "FLOP", "Bytes", "TOLERANCE")
         ):
             assert word in head, f"{name}.cu: {word}"
