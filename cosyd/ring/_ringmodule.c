@@ -201,17 +201,24 @@ static PyObject *writer_play(PyObject *object, PyObject *args) {
     return PyLong_FromUnsignedLongLong(frames);
 }
 
-/* For cosyd.bench: `rounds` writes of the same bytes, each timed alone, without Python between them. */
+/* For cosyd.bench: `rounds` writes of the same bytes, each timed alone, without Python between them; `pause_ns`
+ * of sleep before each, as between the blocks of a device. */
 static PyObject *writer_time_writes(PyObject *object, PyObject *args) {
     Writer *self = (Writer *)object;
     const char *data;
     Py_ssize_t length;
     Py_ssize_t rounds;
-    if (!PyArg_ParseTuple(args, "y#n", &data, &length, &rounds)) return NULL;
+    long long pause_ns = 0;
+    if (!PyArg_ParseTuple(args, "y#n|L", &data, &length, &rounds, &pause_ns)) return NULL;
     if (self->closed) return closed_error();
     uint64_t frames = (uint64_t)length / self->core.map.frame_bytes;
     PyObject *list = PyList_New(0);
     for (Py_ssize_t i = 0; i < rounds && list != NULL; i++) {
+        if (pause_ns > 0) {
+            Py_BEGIN_ALLOW_THREADS;
+            ring_sleep_until(ring_now_ns() + pause_ns);
+            Py_END_ALLOW_THREADS;
+        }
         int64_t begun = ring_now_ns();
         enum ring_status status = ring_writer_write(&self->core, data, frames, begun);
         PyObject *taken = PyLong_FromLongLong(ring_now_ns() - begun);

@@ -184,6 +184,8 @@ enum ring_status ring_writer_write(struct ring_writer *self, const void *data, u
  */
 enum ring_status ring_writer_play(struct ring_writer *self, const void *data, uint64_t frames, uint64_t step,
                                   int64_t ns);
+/* Sleeps until `ns` of CLOCK_MONOTONIC. */
+void ring_sleep_until(int64_t ns);
 /* The clock advances by `frames` for which there is no audio. */
 enum ring_status ring_writer_skip(struct ring_writer *self, uint64_t frames);
 /*

@@ -6,7 +6,7 @@
 
 #define SECOND INT64_C(1000000000)
 
-static void sleep_until(int64_t ns) {
+void ring_sleep_until(int64_t ns) {
     struct timespec due = {.tv_sec = ns / SECOND, .tv_nsec = ns % SECOND};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR) continue;
 }
@@ -20,7 +20,7 @@ enum ring_status ring_writer_play(struct ring_writer *self, const void *data, ui
         uint64_t some = frames - done < step ? frames - done : step;
         done += some;
         int64_t due = ns + (int64_t)done / rate * SECOND + (int64_t)done % rate * SECOND / rate;
-        sleep_until(due);
+        ring_sleep_until(due);
         enum ring_status status = ring_writer_write(self, from, some, due);
         if (status != RING_OK) return status;
         from += some * map->frame_bytes;

@@ -128,10 +128,14 @@ class RingWriter:
         except CORE_ERRORS as error:
             raise translate(self.path, error) from error
 
-    def time_writes(self, data: bytes, rounds: int) -> list[int]:
-        """Writes ``data`` ``rounds`` times in a C loop; how long each took, in ns. For benchmarks."""
+    def time_writes(self, data: bytes, rounds: int, pause_ns: int = 0) -> list[int]:
+        """Writes ``data`` ``rounds`` times in a C loop; how long each took, in ns. For benchmarks.
+
+        Before each it sleeps for ``pause_ns``, as a device's thread does between blocks. Each write's time is
+        that at which it began.
+        """
         try:
-            return self._core.time_writes(data, rounds)
+            return self._core.time_writes(data, rounds, pause_ns)
         except CORE_ERRORS as error:
             raise translate(self.path, error) from error
 
