@@ -27,15 +27,17 @@ _LONG = 128  # lengths from here on take two bytes
 
 def _read_pieces(data: bytes, name: str) -> list[bytes]:
     pieces: list[bytes] = []
-    at = 0
-    while at < len(data):
-        length, at = data[at], at + 1
-        if length >= _LONG and at < len(data):
-            length, at = data[at] * _LONG + length - _LONG, at + 1
-        if at + length > len(data):
-            raise ModelDamaged(f"{name}: token {len(pieces)} runs past the end; run: cosyd models verify")
+    at, end = 0, len(data)
+    while at < end:
+        length = data[at]
+        at += 1
+        if length >= _LONG and at < end:
+            length += data[at] * _LONG - _LONG
+            at += 1
         pieces.append(data[at : at + length])
         at += length
+    if at > end:
+        raise ModelDamaged(f"{name}: token {len(pieces) - 1} runs past the end; run: cosyd models verify")
     if len(pieces) < _FIRST_BYTE + 256:
         raise ModelDamaged(f"{name}: only {len(pieces)} tokens; run: cosyd models verify")
     return pieces
@@ -50,9 +52,14 @@ class Tokenizer:
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = pieces
-        self._rank = {piece: i for i, piece in enumerate(pieces) if not _is_control(piece)}
+
+    @cached_property
+    def _rank(self) -> dict[bytes, int]:
+        """Of what can be encoded. Made when something is: a start need not wait for it."""
+        rank = {p: i for i, p in enumerate(self._pieces) if p[:1] != b"<" or not _is_control(p)}
         for byte in range(256):  # a one-byte character may have a piece of its own, which encoding prefers
-            self._rank.setdefault(bytes([byte]), _FIRST_BYTE + byte)
+            rank.setdefault(bytes([byte]), _FIRST_BYTE + byte)
+        return rank
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:

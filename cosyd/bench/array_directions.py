@@ -229,6 +229,9 @@ def _peer(errors: Errors, name: str, way: str, geometry: Geometry, window: Windo
 
     if not hasattr(np, "in1d"):  # pyroomacoustics 0.10.1 still asks for it; numpy 2.4 has only the newer name
         np.in1d = np.isin  # type: ignore[attr-defined]
+    if not len(window):  # the VAD heard nobody, so there is nothing to go by, as for the stream
+        errors.add(way, truth + 180, truth)
+        return
     kind = pyroomacoustics.doa.algorithms[name]
     finder = kind(geometry.centred[:, :2].T, FRAME.rate_hz, SIZE, num_src=1, n_grid=360)
     x = np.ascontiguousarray(window.transpose(1, 2, 0), np.complex128)
