@@ -19,6 +19,9 @@ from cosyd.cli.parser import build_parser
 from cosyd.errors import ConfigError, CosydError
 
 INTERRUPTED = 130
+# NumPy's matrix products are small here, many a second: threads that share one wait for each other, and a
+# microphone array took three times the processor time. Child processes inherit it.
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,6 +54,8 @@ def _run(args: Namespace) -> int:
         _end_in_order()
         level = logging.DEBUG if args.debug else logging.WARNING
         logging.basicConfig(level=level, format="cosyd: %(message)s", stream=sys.stderr)
+    for name in ONE_THREAD:
+        os.environ.setdefault(name, "1")
     code: int = getattr(importlib.import_module(args.module), args.function)(args)
     sys.stdout.flush()
     return code

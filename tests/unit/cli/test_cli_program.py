@@ -31,6 +31,19 @@ def commands(parser: Parser, above: tuple[str, ...] = ()) -> Iterator[tuple[str,
 ALL = list(commands(build_parser()))
 
 
+@pytest.mark.parametrize(("own", "threads"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)], ids=["", "2"])
+def test_products_of_matrices_take_one_thread_unless_told_otherwise(
+    own: dict[str, str], threads: int
+) -> None:
+    program = """import os; from cosyd.cli import main; main(["version"]); import numpy as np
+x = np.ones((600, 600)); x @ x; print(len(os.listdir("/proc/self/task")))"""
+    free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", program], env=free | own, capture_output=True, check=True)
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one processor: there is nothing to share")
+    assert int(done.stdout.split()[-1]) == threads
+
+
 def test_the_commands_of_the_interface_are_there() -> None:
     wanted = """run;listen;transcribe;devices;level;doctor;config check;config show;config schema;models list;
     models pull;models verify;models info;models rm;sub;ctl status;ctl reload;ctl mute;ctl unmute;ctl replay;
