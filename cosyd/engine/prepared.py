@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cosyd.engine.plan import write_whole
 from cosyd.errors import ModelError, ModelMissing
+from cosyd.models.store import sha256_of
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +45,14 @@ def prepared(folder: Path, name: str, key: str, make: Callable[[], bytes]) -> Pa
 
 
 def key_of(published: Sequence[Path]) -> str:
-    """Of all that several networks are made of: to be read once for all of them, at every start.
+    """Of the content of all that several networks are made of, which whoever verified it has read already.
 
     Raises ModelMissing; ModelError for what cannot be read.
     """
     digest = hashlib.sha256(str(RECIPES).encode())
     for path in published:
         try:
-            digest.update(path.read_bytes())
+            digest.update(sha256_of(path).encode())
         except FileNotFoundError:
             raise ModelMissing(f"{path}: not there; run: cosyd models pull") from None
         except OSError as error:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
 from cosyd.errors import ModelDamaged, ModelError, ModelMissing
 from cosyd.models import registry
+from cosyd.models import store as store_module
 from cosyd.models.registry import MODELS, Model, ModelFile, Wheel, WheelBuild, lookup
-from cosyd.models.store import ModelStore
+from cosyd.models.store import ModelStore, sha256_of
 
 CONTENT = b"weights" * 1000
 
@@ -40,6 +42,18 @@ def test_a_truncated_file_is_called_truncated_with_both_sizes(store: ModelStore)
     ):
         store.require("tiny")
     assert not store.installed("tiny")
+
+
+def test_a_file_is_read_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"one")
+    before = store_module._sha256.cache_info()
+    assert sha256_of(path) == sha256_of(path) == hashlib.sha256(b"one").hexdigest()
+    after = store_module._sha256.cache_info()
+    assert (after.hits - before.hits, after.misses - before.misses) == (1, 1)
+    path.write_bytes(b"two")
+    os.utime(path, ns=(1, 1))
+    assert sha256_of(path) == hashlib.sha256(b"two").hexdigest()
 
 
 def test_one_flipped_bit_is_found(store: ModelStore) -> None:
