@@ -13,7 +13,7 @@ from cosyd.asr.tokenizer import Tokenizer
 # Nats a token. Of 33 phrases in 24 orders of train/synthetic in kitchen noise at 5 dB 20 are found without,
 # 28 with 2.5 and 3, 30 with 3.5 and 4 (made up: 1); 20, 31 and 31 % of the word errors are gone with 3, 3.5
 # and 4. In 4.5 min of LibriSpeech train-clean-100 in the same noise none is made up with 3 or 3.5, but in 6.9
-# of other speech (bench hotwords) three were with 3.5 and none with 3, and phrases made up are worse than missed.
+# of other speech (bench hotwords) three are with 3.5, none with 3; phrases made up are worse than missed.
 DEFAULT_SCORE = 3.0
 LISTS_KEPT = 8  # of a source each, and the one before a change
 
