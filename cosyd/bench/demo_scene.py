@@ -11,7 +11,7 @@ from cosyd.array.geometry import Geometry
 from cosyd.bench.scene import Room, Sound, render
 from cosyd.bench.speech import Audio
 from cosyd.config.schema import ArrayConfig
-from cosyd.frontend.resample import Resampler
+from cosyd.frontend.resample import resampled
 from cosyd.spec import FRAME
 
 GEOMETRY = "respeaker-4"
@@ -45,13 +45,7 @@ def _read(path: Path) -> Audio:
     import soundfile
 
     audio, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
-    resampler = Resampler(rate_hz)
-    resampler.push(np.ascontiguousarray(audio[:, 0]))
-    resampler.finish(resampler.expected)
-    blocks = []
-    while (block := resampler.take()) is not None:
-        blocks.append(block)
-    return np.concatenate(blocks)
+    return resampled(np.ascontiguousarray(audio[:, 0]), rate_hz)
 
 
 def _cut(audio: Audio) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.bench.report import Report
-from cosyd.ring import RingReader, RingWriter, WriterState
+from cosyd.ring import Block, RingReader, RingWriter, WriterState
 from cosyd.spec import AudioSpec, SampleFormat
 
 SPEC = AudioSpec(48_000, 8, SampleFormat.S16)
@@ -51,16 +51,22 @@ FULL = Size(writes=50_000, wakes=5_000, paced=1_000, blocks=50_000)
 # --- the receiving process -----------------------------------------------------------------------------
 
 
+def _arriving(reader: RingReader, most: int) -> Iterator[Block]:
+    """Blocks as they come, until the writer is gone."""
+    while True:
+        reader.wait(1.0)
+        block = reader.read(most)
+        if block is not None:
+            yield block
+        elif reader.writer is not WriterState.LIVE:
+            return
+
+
 def _ring_blocks(source: Any, most: int) -> Iterator[bytes]:
     with RingReader.attach(source) as reader:
         yield b""  # attached
-        while True:
-            reader.wait(1.0)
-            block = reader.read(most)
-            if block is not None:
-                yield block.frames.tobytes()
-            elif reader.writer is not WriterState.LIVE:
-                return
+        for block in _arriving(reader, most):
+            yield block.frames.tobytes()
 
 
 def _pipe_blocks(source: Any, most: int) -> Iterator[bytes]:
@@ -95,17 +101,10 @@ def receive_latency(way: str, source: Any, answers: Connection) -> None:
 
 def receive_published(source: Path, answers: Connection) -> None:
     """Notes how long each block was in the ring before Python had it, in ns, by the ring's own clock."""
-    delays = []
     with RingReader.attach(source) as reader:
         answers.send_bytes(b"")
-        while True:
-            reader.wait(1.0)
-            block = reader.read(FRAMES)
-            if block is not None:
-                delays.append(time.monotonic_ns() - reader.time_ns(block.end))
-            elif reader.writer is not WriterState.LIVE:
-                answers.send(delays)
-                return
+        blocks = _arriving(reader, FRAMES)
+        answers.send([time.monotonic_ns() - reader.time_ns(block.end) for block in blocks])
 
 
 def receive_all(way: str, source: Any, answers: Connection) -> None:

@@ -26,7 +26,7 @@ from cosyd.cli.common import note, print_json, print_line
 from cosyd.cli.settings import load_config
 from cosyd.config.schema import AsrConfig, SourceConfig
 from cosyd.errors import CosydError, UsageError
-from cosyd.frontend.resample import Resampler
+from cosyd.frontend.resample import resampled
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME
 from cosyd.types import Transcript
@@ -106,20 +106,10 @@ def _read(file: Path) -> Audio:
     source = SourceConfig(name="file", type="file", path=str(file), format="f32", channels=1)
     with Recording(source) as recording:
         frames = recording.read(recording.frames)
-        return _at_our_rate(np.ascontiguousarray(frames[:, 0]), recording.spec.rate_hz)
-
-
-def _at_our_rate(audio: Audio, rate_hz: int) -> Audio:
+        audio, rate_hz = np.ascontiguousarray(frames[:, 0]), recording.spec.rate_hz
     if rate_hz == FRAME.rate_hz:
         return audio
-    resampler = Resampler(rate_hz)
-    resampler.push(audio)
-    count = resampler.expected
-    resampler.finish(count)
-    blocks: list[Audio] = []
-    while (block := resampler.take()) is not None:
-        blocks.append(block)
-    return np.concatenate(blocks)[:count]
+    return resampled(audio, rate_hz)[: -(-len(audio) * FRAME.rate_hz // rate_hz)]
 
 
 def _counted(clips: list[Clip]) -> Iterator[Clip]:

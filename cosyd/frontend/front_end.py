@@ -208,7 +208,7 @@ class FrontEnd:
         if self._snr is None:
             return speech
         buried = self._snr.follow(slots, raw, prob) < self._blend_below_db
-        for row, slot in enumerate(slots):
+        for row, slot in enumerate(slots if self._arrays else ()):
             buried[row] |= int(slot) in self._arrays
         return speech & buried
 

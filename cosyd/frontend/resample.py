@@ -181,3 +181,14 @@ class Resampler:
 def _view(x: Samples, shape: tuple[int, int], strides: tuple[int, ...]) -> Samples:
     """Overlapping windows of contiguous x without a copy; numpy checks that they lie within it."""
     return np.ndarray(shape, np.float32, x, 0, strides)
+
+
+def resampled(audio: Samples, rate_in: int) -> Samples:
+    """A whole recording, float32 [n] mono, at the models' rate; the last block is filled up with silence."""
+    resampler = Resampler(rate_in)
+    resampler.push(audio)
+    resampler.finish(resampler.expected)
+    blocks = []
+    while (block := resampler.take()) is not None:
+        blocks.append(block)
+    return np.concatenate(blocks)

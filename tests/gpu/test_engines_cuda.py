@@ -36,14 +36,6 @@ MOST = 64
 
 
 @pytest.fixture(scope="module")
-def memory() -> CudaMemory:
-    try:
-        return CudaMemory()
-    except GpuError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
 def engine(memory: CudaMemory) -> Iterator[OrtEngine]:
     try:
         with open_ort_cuda(networks.Recurrent().build(), memory, name="test network") as opened:

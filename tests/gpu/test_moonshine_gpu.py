@@ -26,7 +26,6 @@ from cosyd.asr.recognizer import SegmentRequest
 from cosyd.config.schema import GpuConfig
 from cosyd.engine.cuda import CudaMemory
 from cosyd.engine.ort_cuda import missing_provider
-from cosyd.errors import GpuError
 from cosyd.frontend.resample import Resampler
 
 RATE = 16_000
@@ -43,14 +42,10 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def memory() -> CudaMemory:
-    try:
-        found = CudaMemory()
-    except GpuError as error:
-        pytest.skip(str(error))
+def memory(memory: CudaMemory) -> CudaMemory:
     if (why := missing_provider()) is not None:
         pytest.skip(why)
-    return found
+    return memory
 
 
 @pytest.fixture(scope="module")

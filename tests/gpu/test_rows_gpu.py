@@ -8,18 +8,9 @@ import pytest
 from cosyd.engine.cuda import CudaMemory
 from cosyd.engine.memory import HostMemory, Memory
 from cosyd.engine.rows import NOBODY, Lane, RowShape
-from cosyd.errors import GpuError
 
 STREAMS = 9
 SHAPES = ((1, 1), (1, 3), (3, 2), (5, 6), (7, 4), (1, 8), (64, 192), (64, 512), (3, 40_000))
-
-
-@pytest.fixture(scope="module")
-def memory() -> CudaMemory:
-    try:
-        return CudaMemory()
-    except GpuError as error:
-        pytest.skip(str(error))
 
 
 def moved(memory: Memory, shape: RowShape, n: int) -> tuple[bytes, bytes]:

@@ -256,7 +256,9 @@ def test_closing_ends_the_thread_and_whoever_waits() -> None:
 
 
 def test_a_queue_that_was_never_started_closes() -> None:
-    DecodeQueue(FakeRecognizer()).close()
+    queue = DecodeQueue(FakeRecognizer())
+    queue.close()
+    assert not queue.submit(ask(1)) and not queue.wait(0)
 
 
 def test_starting_twice_is_an_error() -> None:

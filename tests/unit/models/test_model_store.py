@@ -115,3 +115,4 @@ def test_the_pulled_models_are_intact(models_dir: Path) -> None:
     for name, model in MODELS.items():
         if not model.extra or store.installed(name):
             store.verify(name)
+            assert store.installed(name)
