@@ -23,7 +23,8 @@ JOINER = 512
 
 @dataclass(frozen=True)
 class Size:
-    """``layers`` of width ``dim``; ``left``: frames of cached context."""
+    """``layers`` of width ``dim``; ``left``: frames of cached context. ``damping``: of what layers and states
+    add to the input: random weights make much of a last bit, which those of a trained model do not."""
 
     layers: int = 12
     dim: int = 256
@@ -32,6 +33,7 @@ class Size:
     value: int = 12
     kernel: int = 31
     left: int = 64
+    damping: float = 1.0
 
 
 @dataclass
@@ -66,6 +68,9 @@ class _Graph:
         weight = (self.rng.standard_normal((rows, columns)) * gain / np.sqrt(rows)).astype(np.float32)
         return self.op("MatMul", x, self.constant(weight), output=output)
 
+    def added(self, x: str, rows: int, columns: int, gain: float = 1.0) -> str:
+        return self.linear(x, rows, columns, gain * self.size.damping)
+
     def state(self, name: str, shape: list[Any], value: str) -> None:
         """``value`` is what the state is after the step."""
         self.op("Identity", value, output=f"new_{name}")
@@ -78,7 +83,7 @@ class _Graph:
 def _feed_forward(g: _Graph, x: str, scale: int = 4) -> str:
     dim = g.size.dim
     inner = g.op("Tanh", g.linear(x, dim, scale * dim))
-    return g.op("Add", x, g.linear(inner, scale * dim, dim, 0.5))
+    return g.op("Add", x, g.added(inner, scale * dim, dim, 0.5))
 
 
 def _heads(g: _Graph, x: str, per_head: int) -> str:
@@ -104,7 +109,7 @@ def _attend(g: _Graph, x: str, layer: int) -> str:
     weights = g.op("Softmax", g.op("MatMul", queries, keys), axis=-1)
     heard = g.op("Transpose", g.op("MatMul", weights, found["cached_val1"]), perm=[0, 2, 1, 3])
     flat = g.op("Reshape", heard, g.ints(0, 0, size.heads * size.value))
-    return g.op("Add", x, g.linear(flat, size.heads * size.value, size.dim))
+    return g.op("Add", x, g.added(flat, size.heads * size.value, size.dim))
 
 
 def _average(g: _Graph, x: str, cache: str, shape: list[Any], width: int) -> str:
@@ -119,14 +124,14 @@ def _average(g: _Graph, x: str, cache: str, shape: list[Any], width: int) -> str
     g.state(cache, shape, g.last(both, g.size.left, axis))
     mean = g.op("ReduceMean", both, axes=[axis], keepdims=0)
     pooled = g.op("Reshape", mean, g.ints(-1, 1, width))
-    return g.op("Add", x, g.linear(pooled, width, dim))
+    return g.op("Add", x, g.added(pooled, width, dim))
 
 
 def _convolve(g: _Graph, x: str, cache: str) -> str:
     """Depthwise over time, with half a kernel of cached past."""
     size = g.size
     past = size.kernel // 2
-    by_channel = g.op("Transpose", g.linear(x, size.dim, size.dim), perm=[0, 2, 1])
+    by_channel = g.op("Transpose", g.added(x, size.dim, size.dim), perm=[0, 2, 1])
     both = g.op("Concat", cache, by_channel, axis=2)
     g.state(cache, ["N", size.dim, past], g.last(both, past, 2))
     weight = (g.rng.standard_normal((size.dim, 1, past + 1)) / np.sqrt(past)).astype(np.float32)
@@ -165,7 +170,7 @@ def _front(g: _Graph) -> str:
     pairs = g.op("Reshape", x, g.ints(0, CHUNK // 2, 2 * BINS))
     scaled = g.op("Mul", pairs, g.constant(np.float32(0.1)))
     flat = g.op("Reshape", "embed_states", g.ints(0, 1, 128 * 3 * 19))
-    past = g.linear(g.op("Slice", flat, g.ints(0), g.ints(256), g.ints(2)), 256, g.size.dim)
+    past = g.added(g.op("Slice", flat, g.ints(0), g.ints(256), g.ints(2)), 256, g.size.dim)
     return g.op("Tanh", g.op("Add", g.linear(scaled, 2 * BINS, g.size.dim), past))
 
 
@@ -176,7 +181,7 @@ def _encoder(size: Size, seed: int = 0) -> tuple[_Graph, str]:
         x = _layer(g, x, layer)
     every_other = g.op("Slice", x, g.ints(0), g.ints(2**31), g.ints(1), g.ints(2))
     mean = g.op("ReduceMean", x, axes=[1], keepdims=0)
-    news = g.linear(mean, size.dim, 128 * 3)
+    news = g.added(mean, size.dim, 128 * 3)
     spread = g.op("Tile", g.op("Reshape", news, g.ints(-1, 128, 3, 1)), g.ints(1, 1, 1, 19))
     g.state("embed_states", ["N", 128, 3, 19], g.op("Tanh", spread))
     g.op("Add", "processed_lens", g.ints(CHUNK), output="new_processed_lens")
