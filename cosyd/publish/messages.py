@@ -6,24 +6,23 @@ same reason fields with a set of values (``status``, ``event``, ``reason``, ``se
 a value that comes later is not an error.
 
 JSON has no NaN or infinity. Where such a number can arise (the level of digital silence, a confidence of
-0/0) the Struct replaces it as its field says; elsewhere it is a fault of the caller and a ValueError.
+0/0) the Struct replaces it as its field says (``finite``); elsewhere it is a fault of the caller and a
+ValueError.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
 from cosyd.errors import PublishError
+from cosyd.publish.finite import decibel, finite_or, replace, require_finite
 from cosyd.types import Level as LevelReading
 
 VERSION = 1
 DAEMON = "_daemon"
 """The source of messages that concern the daemon as a whole; no configured source can have this name."""
-
-FLOOR_DB = -120.0  # digital silence is -inf dB; 20 dB below the noise of the best 16-bit recording
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -35,8 +34,8 @@ class Word(msgspec.Struct, frozen=True):
     conf: float | None = None
 
     def __post_init__(self) -> None:
-        _require_finite(self, "start", "end")
-        _replace(self, "conf", _finite_or(self.conf, None))
+        require_finite(self, "start", "end")
+        replace(self, "conf", finite_or(self.conf, None))
 
 
 class Direction(msgspec.Struct, frozen=True):
@@ -53,9 +52,9 @@ class Direction(msgspec.Struct, frozen=True):
     zone: str = ""
 
     def __post_init__(self) -> None:
-        _require_finite(self, "azimuth_deg")
-        _replace(self, "elevation_deg", _finite_or(self.elevation_deg, None))
-        _replace(self, "conf", _finite_or(self.conf, None))
+        require_finite(self, "azimuth_deg")
+        replace(self, "elevation_deg", finite_or(self.elevation_deg, None))
+        replace(self, "conf", finite_or(self.conf, None))
 
 
 class Message(msgspec.Struct, kw_only=True, frozen=True, tag_field="type"):
@@ -107,8 +106,8 @@ class _Recognition(Message, kw_only=True, frozen=True):
     pass_: int = msgspec.field(default=1, name="pass")
 
     def __post_init__(self) -> None:
-        _require_finite(self, "start", "end", "latency_ms")
-        _replace(self, "conf", _finite_or(self.conf, None))
+        require_finite(self, "start", "end", "latency_ms")
+        replace(self, "conf", finite_or(self.conf, None))
 
 
 class AsrPartial(_Recognition, kw_only=True, frozen=True, tag="asr.partial"):
@@ -138,7 +137,7 @@ class AsrFinal(_Recognition, kw_only=True, frozen=True, tag="asr.final"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _replace(self, "language_conf", _finite_or(self.language_conf, None))
+        replace(self, "language_conf", finite_or(self.language_conf, None))
 
     @property
     def shown(self) -> str:
@@ -154,11 +153,11 @@ class Vad(Message, kw_only=True, frozen=True, tag="vad"):
     prob: float = 0.0
 
     def __post_init__(self) -> None:
-        _replace(self, "prob", _finite_or(self.prob, 0.0))
+        replace(self, "prob", finite_or(self.prob, 0.0))
 
 
 class Level(Message, kw_only=True, frozen=True, tag="level"):
-    """Loudness of the stretch before ``sample``: dBFS per device channel, at least ``FLOOR_DB``.
+    """Loudness of the stretch before ``sample``: dBFS per device channel, at least ``finite.FLOOR_DB``.
 
     ``faults``: what is wrong with channels, such as ``channel 2 is silent``.
     """
@@ -170,9 +169,9 @@ class Level(Message, kw_only=True, frozen=True, tag="level"):
     faults: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _replace(self, "rms_db", tuple(_decibel(value) for value in self.rms_db))
-        _replace(self, "peak_db", tuple(_decibel(value) for value in self.peak_db))
-        _replace(self, "vad_prob", _finite_or(self.vad_prob, 0.0))
+        replace(self, "rms_db", tuple(decibel(value) for value in self.rms_db))
+        replace(self, "peak_db", tuple(decibel(value) for value in self.peak_db))
+        replace(self, "vad_prob", finite_or(self.vad_prob, 0.0))
 
     @classmethod
     def of(cls, source: str, reading: LevelReading) -> Level:
@@ -200,9 +199,9 @@ class Doa(Message, kw_only=True, frozen=True, tag="doa"):
     zone: str = ""
 
     def __post_init__(self) -> None:
-        _require_finite(self, "azimuth_deg")
-        _replace(self, "elevation_deg", _finite_or(self.elevation_deg, None))
-        _replace(self, "conf", _finite_or(self.conf, None))
+        require_finite(self, "azimuth_deg")
+        replace(self, "elevation_deg", finite_or(self.elevation_deg, None))
+        replace(self, "conf", finite_or(self.conf, None))
 
 
 class Wake(Message, kw_only=True, frozen=True, tag="wake"):
@@ -214,8 +213,8 @@ class Wake(Message, kw_only=True, frozen=True, tag="wake"):
     conf: float | None = None
 
     def __post_init__(self) -> None:
-        _require_finite(self, "start", "end")
-        _replace(self, "conf", _finite_or(self.conf, None))
+        require_finite(self, "start", "end")
+        replace(self, "conf", finite_or(self.conf, None))
 
 
 class Backend(msgspec.Struct, frozen=True):
@@ -309,25 +308,3 @@ def from_object(plain: object) -> AnyMessage:
 def matches(topic: str, prefixes: tuple[str, ...]) -> bool:
     """Whether a subscription to ``prefixes`` gets ``topic``; the empty prefix gets everything."""
     return topic.startswith(prefixes)
-
-
-# --- numbers that JSON cannot say ----------------------------------------------------------------------
-
-
-def _finite_or(value: float | None, otherwise: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else otherwise
-
-
-def _decibel(value: float) -> float:
-    return max(value, FLOOR_DB) if math.isfinite(value) else FLOOR_DB
-
-
-def _replace(struct: msgspec.Struct, field: str, value: object) -> None:
-    msgspec.structs.force_setattr(struct, field, value)
-
-
-def _require_finite(struct: msgspec.Struct, *fields: str) -> None:
-    for field in fields:
-        value = getattr(struct, field)
-        if not math.isfinite(value):
-            raise ValueError(f"{type(struct).__name__}.{field} must be a finite number, not {value}")

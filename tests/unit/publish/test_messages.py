@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cosyd import types
 from cosyd.errors import PublishError
+from cosyd.publish.finite import FLOOR_DB
 from cosyd.publish.messages import (
     DAEMON,
-    FLOOR_DB,
     JOURNALLED_TYPES,
     AnyMessage,
     AsrFinal,
