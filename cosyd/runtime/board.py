@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import msgspec
-
 from cosyd.config.schema import SourceConfig
 from cosyd.publish import messages
 from cosyd.runtime.ipc import ChannelsJudged, GapSeen, Heard, Located, Recognized
+from cosyd.runtime.recognised import doa_message, text_message, vad_message
 from cosyd.runtime.supervision import SupervisedWorker, WorkerState, WorkerStatistics
 from cosyd.types import (
     Backend,
@@ -19,13 +18,10 @@ from cosyd.types import (
     Checkpoint,
     DeviceLost,
     DeviceOpened,
-    Final,
     GapRecorded,
-    Partial,
     SourceEnded,
     SpeechEnded,
     SpeechStarted,
-    Voice,
 )
 
 OVERRUN_EVERY_S = 10.0  # least pause between two messages of overruns of a source, as in the log
@@ -230,64 +226,21 @@ class Board:
         if not event.text:
             return None
         latency_s = max(0.0, (time.monotonic_ns() - message.latency_base_ns) / 1e9)
-        text = self._text(record, event, message.rate_hz, latency_s)
-        if message.voice is not None and isinstance(text, messages.AsrFinal):
-            text = msgspec.structs.replace(text, direction=_direction(message.voice))
-        self._publish(text)
+        self._publish(text_message(event, message, self.model, latency_s))
         return latency_s
 
     def _speech(self, record: SourceRecord, event: SpeechStarted | SpeechEnded, prob: float) -> None:
         """Starts and ends take turns and never go back in time: a recogniser that was killed is followed by
         one that hears the same audio again."""
-        told = _vad(record.name, event, prob)
+        told = vad_message(record.name, event, prob)
         before = record.speech
         if before is None or (told.event != before.event and told.sample >= before.sample):
             record.speech = told
             self._publish(told)
 
-    def _text(
-        self, record: SourceRecord, event: Partial | Final, rate_hz: int, latency_s: float
-    ) -> messages.AsrPartial | messages.AsrFinal:
-        common = {
-            "source": record.name,
-            "sample": event.end_sample,
-            "utt": event.utt,
-            "text": event.text,
-            "start": round(event.start_sample / rate_hz, 3),
-            "end": round(event.end_sample / rate_hz, 3),
-            "conf": event.conf,
-            "model": self.model,
-            "latency_ms": round(latency_s * 1e3, 1),
-        }
-        if isinstance(event, Partial):
-            return messages.AsrPartial(**common, stable=event.stable)  # type: ignore[arg-type]
-        words = tuple(messages.Word(w.w, w.start, w.end, w.conf) for w in event.words)
-        if event.model:
-            common |= {"model": event.model, "pass_": 2}
-        return messages.AsrFinal(
-            **common,  # type: ignore[arg-type]
-            words=words,
-            reason=event.reason,
-            more=event.more,
-            written=event.written,
-            others=event.others,
-            language=event.language,
-            language_conf=event.language_conf,
-        )
-
     def located(self, message: Located) -> None:
         for voice in message.voices:
-            self._publish(
-                messages.Doa(
-                    source=message.source,
-                    sample=message.sample,
-                    azimuth_deg=voice.azimuth_deg,
-                    elevation_deg=voice.elevation_deg,
-                    conf=voice.conf,
-                    track=voice.track,
-                    zone=voice.zone,
-                )
-            )
+            self._publish(doa_message(message.source, message.sample, voice))
 
     def heard(self, message: Heard) -> None:
         self._publish(messages.Level.of(message.source, message.level))
@@ -322,12 +275,3 @@ class Board:
         self._publish(
             messages.Health(source=source, code=code, severity=severity, message=text, details=details)
         )
-
-
-def _vad(source: str, event: SpeechStarted | SpeechEnded, prob: float) -> messages.Vad:
-    kind = "start" if isinstance(event, SpeechStarted) else "end"
-    return messages.Vad(source=source, sample=event.sample, event=kind, utt=event.utt, prob=prob)
-
-
-def _direction(voice: Voice) -> messages.Direction:
-    return messages.Direction(voice.azimuth_deg, voice.elevation_deg, voice.conf, voice.track, voice.zone)
