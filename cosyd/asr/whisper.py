@@ -14,7 +14,7 @@ B: processor time, s    0.78   0.78   0.82   0.96   2.63
 ======================  =====  =====  =====  =====  ==========
 
 So ``SILENCE_S`` follow; a result that goes astray all the same is read again in the whole window. Partials
-come as often as their share of the processor allows (``decode_queue.PARTIAL_SHARE``), every few seconds, and
+come as often as their share of the processor allows (``decode_line.PARTIAL_SHARE``), every few seconds, and
 are read greedily. Drafts, which save decoding only, are not used.
 
 A *prompt* is forced upon the decoder only where the free result contradicts it. *Hotwords* stand before the
@@ -26,12 +26,11 @@ from __future__ import annotations
 import logging
 import math
 import time
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +41,12 @@ from cosyd.asr.recognizer import Audio, SegmentRequest
 from cosyd.asr.whisper_features import FRAMES_PER_S, LONGEST, frames_in, log_mel
 from cosyd.asr.whisper_network import Alignment, Readings, WhisperNetwork
 from cosyd.asr.whisper_tokens import BEFORE, NO_TIMES, START, TRANSCRIBE, Vocabulary
+from cosyd.asr.whisper_words import least_of, spans_of, words_of
 from cosyd.asr.words import units
 from cosyd.config import languages
 from cosyd.errors import ConfigError, InferenceError
 from cosyd.spec import FRAME
-from cosyd.types import Backend, Transcript, Word
+from cosyd.types import Backend, Transcript
 
 log = logging.getLogger(__name__)
 
@@ -100,13 +100,6 @@ class _Heard:
     def most(self) -> int:
         """Tokens that can have been said."""
         return min(POSITIONS // 2, self.frames * TOKENS_PER_S // FRAMES_PER_S + TOKENS_MARGIN)
-
-
-class _Span(NamedTuple):
-    """The first and the last token of a stretch."""
-
-    first: int
-    last: int
 
 
 @dataclass(frozen=True)
@@ -291,47 +284,18 @@ class Whisper:
     def _transcript(self, said: _Said, heard: _Heard, request: SegmentRequest) -> Transcript:
         text = self._text(said.tokens)
         aligned = self._network.align(heard.encoded, self._start(heard.language), said.tokens, heard.frames)
-        sure = [_least(aligned, span) for span in self._spans(said.tokens, text.split())]
+        pieces = [self._vocabulary.bytes_of(token) for token in said.tokens]
         others = [other for other in dict.fromkeys(said.others) if other and other != text]
         return Transcript(
             text,
             said.tokens,
             math.exp(said.score),
-            self._words(said.tokens, units(text), aligned) if request.words else (),
-            tuple(sure),
+            words_of(pieces, units(text), aligned) if request.words else (),
+            tuple(least_of(aligned, span) for span in spans_of(pieces, text.split())),
             tuple(others[:OTHERS]),
             language=heard.language,
             language_conf=heard.sure,
         )
-
-    def _words(self, tokens: Sequence[int], names: Sequence[str], aligned: Alignment) -> tuple[Word, ...]:
-        return tuple(
-            Word(
-                name,
-                round(float(aligned.times_s[span.first]), 3),
-                round(float(max(aligned.times_s[span.first], aligned.times_s[span.last + 1])), 3),
-                _least(aligned, span),
-            )
-            for name, span in zip(names, self._spans(tokens, names), strict=False)
-        )
-
-    def _spans(self, tokens: Sequence[int], parts: Sequence[str]) -> list[_Span]:
-        """The tokens that the bytes of each part of a text are in, which two characters may share; none at
-        all where a part is not found."""
-        pieces = [self._vocabulary.bytes_of(token) for token in tokens]
-        ends, content = list(accumulate(map(len, pieces))), b"".join(pieces)
-        spans, at = [], 0
-        for part in (part.encode() for part in parts):
-            at = content.find(part, at)
-            if at < 0:
-                return []
-            spans.append(_Span(bisect_right(ends, at), bisect_right(ends, at + len(part) - 1)))
-            at += len(part)
-        return spans
-
-
-def _least(aligned: Alignment, span: _Span) -> float:
-    return float(aligned.probs[span.first : span.last + 1].min())
 
 
 def _begins_with(text: str, prompt: str) -> bool:
