@@ -12,8 +12,9 @@ from cosyd.cli.common import aligned, console, megabytes, note, print_json, prin
 from cosyd.cli.settings import load_config
 from cosyd.config.schema import Config
 from cosyd.errors import ModelError
+from cosyd.models.model import Model
 from cosyd.models.pull import pull_all
-from cosyd.models.registry import MODELS, Model, lookup
+from cosyd.models.registry import MODELS, lookup
 from cosyd.models.store import ModelStore
 
 Progress = Callable[[str, int, int], None]

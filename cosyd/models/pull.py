@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cosyd.errors import ModelDamaged, ModelError
-from cosyd.models.registry import Model, ModelFile, Part, Wheel, lookup
+from cosyd.models.model import Model, ModelFile, Part, Wheel
+from cosyd.models.registry import lookup
 from cosyd.models.store import ModelStore, check_file, sha256_of
 
 Progress = Callable[[str, int, int], None]

@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from cosyd.errors import ModelDamaged, ModelError, ModelMissing
-from cosyd.models.registry import MODELS, ModelFile, lookup
+from cosyd.models.model import ModelFile
+from cosyd.models.registry import MODELS, lookup
 
 _READ_BYTES = 1 << 20
 

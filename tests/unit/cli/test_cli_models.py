@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cosyd.errors import ModelError
-from cosyd.models.registry import MODELS, Model, ModelFile, Wheel, WheelBuild
+from cosyd.models.model import Model, ModelFile, Wheel, WheelBuild
+from cosyd.models.registry import MODELS
 
 CONTENT = b"weights"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

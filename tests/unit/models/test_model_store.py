@@ -11,7 +11,8 @@ import pytest
 from cosyd.errors import ModelDamaged, ModelError, ModelMissing
 from cosyd.models import registry
 from cosyd.models import store as store_module
-from cosyd.models.registry import MODELS, Model, ModelFile, Wheel, WheelBuild, lookup
+from cosyd.models.model import Model, ModelFile, Wheel, WheelBuild
+from cosyd.models.registry import MODELS, lookup
 from cosyd.models.store import ModelStore, sha256_of
 
 CONTENT = b"weights" * 1000

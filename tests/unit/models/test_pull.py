@@ -13,8 +13,8 @@ import pytest
 
 from cosyd.errors import ModelError
 from cosyd.models import registry
+from cosyd.models.model import Model, ModelFile, Part, Wheel, WheelBuild
 from cosyd.models.pull import pull, pull_all
-from cosyd.models.registry import Model, ModelFile, Part, Wheel, WheelBuild
 from cosyd.models.store import ModelStore
 
 CONTENT = bytes(range(256)) * 2000
