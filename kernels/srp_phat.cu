@@ -4,9 +4,10 @@
 // w(f) = share(f)² and the steering vector d_u(f) of direction u,
 //   P_u = sum_f w (|sum_m d_um(f)* p_m(f)|² - sum_m |p_m(f)|² - (1 - w) N_u(f)) / 2 / pairs
 // which is the sum over the pairs of microphones of their correlations at the lags of u, exactly: |sum|² is all
-// pairs twice and each microphone with itself. N_u(f) = d_u^H G d_u - M is what noise of coherence G adds
-// (cosyd/array/srp.py says why it is taken off); no noise where the pointer is null. Power and weight are
-// smoothed over hops, s = keep s + P, and the quotient is given.
+// pairs twice and each microphone with itself. N_u(f) = d_u^H G d_u - M is what noise of coherence G adds:
+// phases of a mixture are, on average, w of the voice's and 1 - w of the noise's, and a noise from one place
+// would else be found where it is. No noise where the pointer is null. Power and weight are smoothed over
+// hops, s = keep s + P, and the quotient is given.
 // LAYOUT.  spectra[rows][mics][bins] float2, share[rows][bins], table[used][mics][directions] float2 (bins
 // first .. first + used - 1), noise[slots][used][directions] or null, power[slots][directions],
 // weight[slots]; out[rows][directions].

@@ -11,10 +11,9 @@ from cosyd.array.beams import Matrix
 from cosyd.array.geometry import Geometry, Vectors
 from cosyd.array.grid import SPACE_DEG, Grid, make_grid
 from cosyd.array.onset import Onsets
-from cosyd.array.srp import Power
 from cosyd.array.stft import Spectra
 from cosyd.array.tracker import FLOOR, Peak, Track, Tracker
-from cosyd.array.whitened import Whitened
+from cosyd.array.whitened import Power, Whitened
 from cosyd.spec import FRAME
 
 # How much there is to go by is counted in hops' worth of direct sound in all bins: speech in a quiet room has

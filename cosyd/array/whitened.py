@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from cosyd.array.beams import Matrix, loaded
 from cosyd.array.geometry import Geometry
 from cosyd.array.grid import Grid
-from cosyd.array.srp import BAND_HZ, Power
 from cosyd.array.stft import FREQUENCIES_HZ, Spectra
 
 LOADING = (
@@ -31,7 +30,10 @@ SALIENCE = 1.35
 # directions or microphones have it with every second, third or fourth bin: neighbours have much in common.
 TABLE = 1_800_000
 SPARSEST = 4
+BAND_HZ = (500.0, 6_500.0)  # below, a small array sees no difference; above, speech has little
 _NOTHING = np.float32(1e-9)  # -180 dB: a bin this weak has no direction
+
+Power = NDArray[np.float32]
 
 
 class Whitened:

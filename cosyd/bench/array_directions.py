@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cosyd.array.geometry import Geometry, angles, wrap
 from cosyd.array.locate import Locator
 from cosyd.array.record import VoiceRecord
-from cosyd.array.srp import BAND_HZ
 from cosyd.array.stft import SIZE, Analysis
+from cosyd.array.whitened import BAND_HZ
 from cosyd.bench import array_scenes, speech
 from cosyd.bench.array_scenes import PLACES_DEG, Heard, best, disturbed, hear, spoken
 from cosyd.bench.report import Report

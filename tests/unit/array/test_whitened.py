@@ -11,9 +11,8 @@ from cosyd.array import beams
 from cosyd.array.geometry import Geometry, angles, between, unit, wrap
 from cosyd.array.grid import make_grid
 from cosyd.array.locate import Locator
-from cosyd.array.srp import BAND_HZ
 from cosyd.array.stft import BINS, FREQUENCIES_HZ, Analysis, Spectra
-from cosyd.array.whitened import LOADING, SALIENCE, Whitened
+from cosyd.array.whitened import BAND_HZ, LOADING, SALIENCE, Whitened
 
 ALL = np.ones((1, BINS), np.float32)
 
