@@ -109,9 +109,10 @@ def moonshine(
 
     key = key_of((folder / ENCODER, folder / DECODER))
     made: dict[str, Path] = {}
+    names = {name: f"moonshine-{name}" for name in PROFILES}
     for name in PROFILES:
         make = partial(getattr(moonshine_plain, name), folder)
-        made[name] = prepared(cache, f"moonshine-{name}", key, make)
+        made[name] = prepared(cache, names[name], key, make, beside=names.values())
         alive()
     golden = _golden(made["encoder"], made["first"], speech)
     networks = {

@@ -16,6 +16,7 @@ from cosyd.engine.prepared import key_of, prepared
 log = logging.getLogger(__name__)
 
 PARTS = ("growing", "decoder")
+NAMES = {part: f"lean-{part}" for part in PARTS}
 
 
 def lean_files(folder: Path) -> dict[str, Path | bytes]:
@@ -25,7 +26,8 @@ def lean_files(folder: Path) -> dict[str, Path | bytes]:
     key = key_of((folder / ENCODER, folder / DECODER))
     for part in PARTS:
         try:
-            files[part] = prepared(folder, f"lean-{part}", key, partial(_make, part, folder))
+            make = partial(_make, part, folder)
+            files[part] = prepared(folder, NAMES[part], key, make, beside=NAMES.values())
         except OSError as error:
             log.warning(
                 "%s: Moonshine's %s, rewritten, cannot be kept there (%s), so every start takes some seconds "

@@ -135,7 +135,7 @@ def test_what_is_made_is_kept_readable_for_all_beside_the_published_files(folder
 def test_where_nothing_can_be_written_they_are_made_for_this_start(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def closed(*args: object) -> Path:
+    def closed(*args: object, **options: object) -> Path:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(moonshine_files, "prepared", closed)
