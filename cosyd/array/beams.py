@@ -90,16 +90,6 @@ def response(weights: Vector, d: Vector) -> Vector:
     return np.asarray(np.einsum("fm,...fm->...f", weights.conj(), d))
 
 
-def white_noise_gain(weights: Vector) -> NDArray[np.float64]:
-    """By how much the beam is better against the microphones' own noise than one of them: 1/|w|² a bin."""
-    return np.asarray(1 / np.square(np.abs(weights)).sum(axis=1))
-
-
-def directivity(weights: Vector, field: Matrix) -> NDArray[np.float64]:
-    """By how much the beam is better against a diffuse field than one microphone, a bin."""
-    return np.asarray(1 / np.einsum("fi,fij,fj->f", weights.conj(), field, weights).real)
-
-
 def first_microphone(microphones: int) -> Weights:
     """No beam at all."""
     weights = np.zeros((len(FREQUENCIES_HZ), microphones), np.complex64)

@@ -2,7 +2,7 @@
 
 Two families. A *segment* recogniser turns a whole piece of audio into text (Moonshine, Whisper); partials
 are made by asking it again with more audio. A *streaming* recogniser keeps a state per stream and grows
-its text as audio comes (transducers, CTC).
+its text as audio comes (transducers, CTC): ``streaming.recognizer``, which has streams instead of requests.
 """
 
 from __future__ import annotations
@@ -84,19 +84,3 @@ class Patient(Protocol):
 
     @property
     def patience_s(self) -> float: ...
-
-
-class StreamingRecognizer(Recognizer, Protocol):
-    """Cached state in slots; a batch may mix streams at different positions."""
-
-    def open(self) -> int:
-        """A free slot, reset."""
-        ...
-
-    def accept(self, slots: Sequence[int], audio: Sequence[Audio]) -> list[Transcript]:
-        """Feed new samples to these slots; the text of each so far."""
-        ...
-
-    def finish(self, slot: int) -> Transcript:
-        """Flush the tail as the model demands, give the final text, free the slot."""
-        ...

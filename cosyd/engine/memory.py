@@ -117,13 +117,6 @@ def _check_room(buffer: Buffer, nbytes: int) -> None:
         raise ValueError(f"{nbytes} bytes of a buffer of {buffer.nbytes}")
 
 
-def buffer_of(values: Array) -> Buffer:
-    """A host array as a buffer, without a copy; it must be contiguous."""
-    if not values.flags.c_contiguous:
-        raise ValueError(f"an array of shape {values.shape} with strides {values.strides} cannot be bound")
-    return Buffer(values.ctypes.data, values.nbytes, values)
-
-
 def view_of(buffer: Buffer, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """A host buffer as an array, without a copy; alive as long as the buffer's owner."""
     kind = np.dtype(dtype)

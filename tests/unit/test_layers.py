@@ -149,13 +149,8 @@ def test_every_import_is_a_dependency(path: Path) -> None:
     foreign = {
         name.split(".")[0] for _, name in imports(path)
     } - sys.stdlib_module_names - {"cosyd"}  # fmt: skip
-    assert {
-        name for name in foreign if f'"{as_named.get(name, name)}' not in project
-    } - KNOWN_WITH_OTHERS == set()
-
-
-# pydantic brings them along.
-KNOWN_WITH_OTHERS = {"annotated_types", "pydantic_core"}
+    strangers = {name for name in foreign if f'"{as_named.get(name, name)}' not in project}
+    assert strangers <= BROUGHT_BY_PYDANTIC
 
 
 def test_the_parts_that_work_on_audio_do_not_know_each_other() -> None:

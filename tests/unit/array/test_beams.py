@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from array_waves import geometry, plane_wave, white
+from numpy.typing import NDArray
 
 from cosyd.array import beams
 from cosyd.array.geometry import Geometry, unit
@@ -31,6 +32,18 @@ def all_beams(array: Geometry, azimuth: float) -> dict[str, beams.Vector]:
     }
 
 
+def white_noise_gain(weights: NDArray[np.complexfloating]) -> NDArray[np.float64]:
+    """By how much the beam is better against the microphones' own noise than one of them: 1/|w|² a bin."""
+    return np.asarray(1 / np.square(np.abs(weights)).sum(axis=1))
+
+
+def directivity(
+    weights: NDArray[np.complexfloating], field: NDArray[np.complexfloating]
+) -> NDArray[np.float64]:
+    """By how much the beam is better against a diffuse field than one microphone, a bin."""
+    return np.asarray(1 / np.einsum("fi,fij,fj->f", weights.conj(), field, weights).real)
+
+
 @pytest.mark.parametrize("name", ["square-4", "linear-4", "uma-8", "respeaker-6"])
 @pytest.mark.parametrize("azimuth", [0.0, 77.7, -150.0])
 def test_what_is_looked_at_passes_unchanged(name: str, azimuth: float) -> None:
@@ -43,7 +56,7 @@ def test_what_is_looked_at_passes_unchanged(name: str, azimuth: float) -> None:
 def test_delay_and_sum_has_the_white_noise_gain_of_so_many_microphones() -> None:
     for name in ("square-4", "uma-8"):
         array = geometry(name)
-        gain = beams.white_noise_gain(all_beams(array, 30.0)["delay-sum"])
+        gain = white_noise_gain(all_beams(array, 30.0)["delay-sum"])
         assert gain == pytest.approx(np.full(BINS, array.microphones))
 
 
@@ -62,9 +75,9 @@ def test_the_superdirective_beam_is_the_best_in_a_diffuse_field() -> None:
     array = geometry("uma-8")
     field = beams.diffuse(array)
     d = beams.steering(array, unit(45.0))
-    best = beams.directivity(beams.mvdr(d, field, 1e-9), field)
-    plain = beams.directivity(beams.delay_and_sum(d), field)
-    robust = beams.directivity(beams.mvdr(d, field, LOADING), field)
+    best = directivity(beams.mvdr(d, field, 1e-9), field)
+    plain = directivity(beams.delay_and_sum(d), field)
+    robust = directivity(beams.mvdr(d, field, LOADING), field)
     assert np.all(best[1:] >= robust[1:] * (1 - 1e-6)) and np.all(robust[1:] > plain[1:] * (1 - 1e-9))
     speech = (FREQUENCIES_HZ > 500) & (FREQUENCIES_HZ < 4_000)
     assert 10 * np.log10(robust[speech].mean()) > 5.5
@@ -74,7 +87,7 @@ def test_loading_bounds_the_amplification_of_the_microphones_noise() -> None:
     array = geometry("square-4")
     d = beams.steering(array, unit(0.0))
     gains = [
-        beams.white_noise_gain(beams.mvdr(d, beams.diffuse(array), 10 ** (db / 10))).min()
+        white_noise_gain(beams.mvdr(d, beams.diffuse(array), 10 ** (db / 10))).min()
         for db in (-40, -20, 0, 20)
     ]
     assert gains == sorted(gains)
