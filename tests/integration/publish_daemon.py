@@ -1,4 +1,4 @@
-"""A daemon's publishing half as a process of its own, for test_publish_wire.py.
+"""A daemon's publishing half as a process of its own, for ``publishing.Daemon``.
 
 ``python publish_daemon.py ROOT [JSON of the configuration]``: prints the addresses, then obeys lines on
 standard input and answers each with a line:

@@ -1,22 +1,19 @@
-"""Publisher and subscribers in different processes: restarts, kills, slow and foreign subscribers."""
+"""Publisher and subscribers in different processes: restarts, kills, slow subscribers, many of them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import shutil
+import random
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import zmq
+from publishing import Daemon
 
 from cosyd.client import (
     AnyMessage,
@@ -29,68 +26,10 @@ from cosyd.client import (
     State,
 )
 from cosyd.publish import client as client_module
-from cosyd.publish import messages
 from cosyd.publish.curve import create_keys
 from cosyd.publish.messages import decode
 
-DAEMON = Path(__file__).with_name("publish_daemon.py")
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "subscribing.md"
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 WAIT_S = 30.0  # only so that a failure does not hang
-
-
-class Daemon:
-    """The publishing half of a daemon, in a process that can be killed and started again."""
-
-    def __init__(self, root: Path, config: str = "{}") -> None:
-        self._command = [sys.executable, str(DAEMON), str(root), config]
-        self._process: subprocess.Popen[str] | None = None
-        self.events = self.control = ""
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-        self.events, self.control = self._line().split()
-
-    def tell(self, line: str) -> str:
-        assert self._process
-        assert self._process.stdin
-        self._process.stdin.write(line + "\n")
-        return self._line()
-
-    def finals(self, *texts: str) -> None:
-        for text in texts:
-            self.tell(f"final {text}")
-
-    def kill(self) -> None:
-        assert self._process
-        self._process.kill()
-        self.wait()
-
-    def wait(self) -> int:
-        """Close its input, and wait for its end."""
-        if self._process is None:
-            return 0
-        process, self._process = self._process, None
-        with process:
-            assert process.stdin
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.close()
-        return process.returncode
-
-    def _line(self) -> str:
-        assert self._process
-        assert self._process.stdout
-        return self._process.stdout.readline().strip()
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    made = Daemon(tmp_path)
-    made.start()
-    yield made
-    made.wait()
 
 
 def texts_until(client: Client, last: str) -> list[str]:
@@ -304,7 +243,42 @@ def test_curve_for_events_and_control(tmp_path: Path) -> None:
     assert daemon.wait() == 0
 
 
-# --- slow subscribers hurt nobody (field case 30) ------------------------------------------------------
+# --- subscribers hurt nobody (field cases 22 and 30) ---------------------------------------------------
+
+
+def test_twenty_clients_that_come_and_go(daemon: Daemon) -> None:
+    """They subscribe, ask for what was before, and leave without a word, some in the middle of a request."""
+    count, clients = 100, 20
+    over = threading.Event()
+
+    def restless(seed: int) -> None:
+        chance = random.Random(seed)
+        while not over.is_set():
+            with Client(daemon.events, daemon.control, since=chance.choice((None, 0))) as client:
+                for _ in range(chance.randrange(8)):
+                    client.receive(chance.uniform(0, 0.05))
+            with zmq.Context() as context, context.socket(zmq.DEALER) as control:
+                control.linger = 0
+                control.connect(daemon.control)
+                control.send(chance.choice((b'{"cmd": "replay", "since": 0}', b"\x00 no JSON")))
+                control.poll(chance.choice((0, 50)))
+
+    with (
+        ThreadPoolExecutor(clients) as pool,
+        Client(daemon.events, daemon.control, topics=("asr.final", "state")) as steady,
+    ):
+        try:
+            crowd = [pool.submit(restless, seed) for seed in range(clients)]
+            await_subscription(steady)
+            for number in range(1, count + 1):
+                daemon.tell(f"final final {number}")
+                time.sleep(0.01)
+            assert texts_until(steady, f"final {count}") == numbered(1, count)
+        finally:
+            over.set()
+        for each in crowd:
+            each.result()
+    assert daemon.wait() == 0
 
 
 def test_a_slow_subscriber_hurts_nobody(daemon: Daemon) -> None:
@@ -343,65 +317,3 @@ def test_a_slow_subscriber_hurts_nobody(daemon: Daemon) -> None:
             seen_slow.append(decode(slow.recv_multipart()[1]).n)
         assert len(seen_slow) < count  # it missed some, and the numbers show it
         assert grown < 0.6 * count * size
-
-
-# --- other languages, and the examples of the documentation --------------------------------------------
-
-
-@contextlib.contextmanager
-def running(command: list[str], environment: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, bufsize=1, env={**os.environ, **(environment or {})}
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        with process:
-            pass
-
-
-def test_the_python_example(daemon: Daemon, tmp_path: Path) -> None:
-    """As it stands in the documentation, without addresses: it finds the daemon of this machine."""
-    environment = {"RUNTIME_DIRECTORY": str(tmp_path / "run"), "PYTHONUNBUFFERED": "1"}
-    with running([sys.executable, str(EXAMPLES / "subscribe.py")], environment) as example:
-        while daemon.tell("subscriptions") == "0":
-            time.sleep(0.01)
-        daemon.finals("hello from the microphone")
-        assert example.stdout
-        assert "hello from the microphone" in example.stdout.readline()
-
-
-def test_the_c_example(daemon: Daemon, tmp_path: Path) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None or not Path("/usr/include/zmq.h").exists():
-        pytest.skip("no C compiler or no zmq.h (apt install libzmq3-dev)")
-    program = str(tmp_path / "subscribe")
-    source = str(EXAMPLES / "subscribe.c")
-    subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-o", program, source, "-lzmq"], check=True)
-    with running([program, daemon.events]) as example:
-        while daemon.tell("subscriptions") == "0":
-            time.sleep(0.01)
-        daemon.finals("to be or not")
-        assert example.stdout
-        topic, _, data = example.stdout.readline().strip().partition(" ")
-        assert topic == "asr.final.mic"
-        message = decode(data.encode())
-        assert isinstance(message, AsrFinal)
-        assert message.text == "to be or not"
-
-
-# --- the documentation ---------------------------------------------------------------------------------
-
-
-def test_the_documented_example_is_the_tested_one() -> None:
-    code = (EXAMPLES / "subscribe.py").read_text().split('"""')[2].strip()
-    assert f"```python\n{code}\n```" in DOCUMENT.read_text()
-    assert len(code.splitlines()) <= 10
-
-
-def test_every_field_and_type_is_documented() -> None:
-    text = DOCUMENT.read_text()
-    for kind in get_args(messages.AnyMessage):
-        names = [kind.__struct_config__.tag, *kind.__struct_encode_fields__]
-        assert [name for name in names if f"`{name}`" not in text] == []
