@@ -14,20 +14,19 @@ from cosyd.config.schema import ArrayConfig, FrontendConfig, SourceConfig
 from cosyd.errors import RingNotFound
 from cosyd.frontend.pcm import Frames
 from cosyd.frontend.stage import Samples
-from cosyd.ring import Block, RingReader, WriterState
+from cosyd.ring import Block, RingReader
 from cosyd.runtime.asr_input import AsrInput
 from cosyd.runtime.channels import ChannelCheck
 from cosyd.runtime.level import LevelMeter
 from cosyd.runtime.overload import Overload
 from cosyd.runtime.reference import Reference, needs_reference
+from cosyd.runtime.ring_feed import RingFeed
 from cosyd.spec import FRAME, AudioSpec
 from cosyd.types import Checkpoint, EndReason, Health, Level
 
 log = logging.getLogger("cosyd.runtime")
 
 ATTACH_EVERY_S = 0.05  # how often to look whether the ring exists; a start waits this long at most
-LIFE_EVERY_S = 0.25  # how often to ask whether a writer that has not ended lives: some system calls each time
-STATE_EVERY_S = 0.05  # how often to ask how one is that has ended: whether another follows
 LATE_S = 0.003  # by how much a delivery is usually late; looking too early costs another look
 IDLE_BLOCKS = 3  # looked at together while nobody speaks: three times fewer awakenings, 64 ms later at most
 STEADY_BLOCKS = 2  # ... while somebody goes on speaking: nothing of an utterance ends within 32 ms
@@ -36,7 +35,7 @@ LEAP_SHARE = 8  # of the ring given up by who was lapped: at 30 s of ring, 3.75 
 WARM_UP_S = 1.0  # audio before a checkpoint that settles the states of denoiser and VAD; not listened to
 
 
-class Feed:
+class Feed(RingFeed):
     """A source's reader and everything that belongs to it.
 
     ``listen_from``: blocks before this sample only warm the front end up. ``interrupted``: the next block
@@ -53,6 +52,7 @@ class Feed:
         level_ms: int,
         ring_of: Callable[[str], Path | None] = lambda name: None,
     ) -> None:
+        super().__init__()
         self.source = source
         self.checkpoint = checkpoint
         self.muted = muted
@@ -74,13 +74,8 @@ class Feed:
         self._ring_of = ring_of
         self._input: AsrInput | None = None
         self.ring_path = ring_path
-        self._reader: RingReader | None = None
         self._next_look = 0.0
-        self.read_at = 0.0  # when it last had audio
-        self._frames_read = 0
         self._block = 0  # frames of the device in one block of the front end
-        self._state = WriterState.LIVE
-        self._next_state = 0.0
 
     @property
     def name(self) -> str:
@@ -90,10 +85,6 @@ class Feed:
     def paced(self) -> bool:
         """Whether audio comes at the pace at which it was spoken; a file may come as fast as it is used."""
         return self.source.type != "file" or self.source.realtime
-
-    @property
-    def attached(self) -> bool:
-        return self._reader is not None
 
     @property
     def pending(self) -> int:
@@ -184,15 +175,6 @@ class Feed:
         self.listener = None
 
     @property
-    def reader(self) -> RingReader:
-        assert self._reader is not None, "not attached"
-        return self._reader
-
-    @property
-    def spec(self) -> AudioSpec:
-        return self.reader.spec
-
-    @property
     def heard(self) -> tuple[AudioSpec, ArrayConfig | None]:
         """The shape of what ``frames`` gives, and the array that it is of."""
         if self.reference is not None and self.source.array is not None:
@@ -202,45 +184,6 @@ class Feed:
     @property
     def position(self) -> int:
         return self._reader.position if self._reader else (self.checkpoint.sample or 0)
-
-    @property
-    def lost_frames(self) -> int:
-        return self._reader.lost_frames if self._reader else 0
-
-    @property
-    def behind(self) -> int:
-        """Frames that are in the ring and not read yet."""
-        return self._reader.unread if self._reader else 0
-
-    @property
-    def behind_s(self) -> float:
-        return self.behind / self.spec.rate_hz if self._reader else 0.0
-
-    @property
-    def audio_s(self) -> float:
-        return self._frames_read / self.spec.rate_hz if self._reader else 0.0
-
-    @property
-    def live(self) -> bool:
-        return self._reader is not None and self._writer_state() is WriterState.LIVE
-
-    @property
-    def replaced(self) -> bool:
-        return self._writer_state() is WriterState.REPLACED
-
-    @property
-    def ended(self) -> bool:
-        """The writer said that nothing follows."""
-        return self._writer_state() is WriterState.CLOSED
-
-    def _writer_state(self) -> WriterState:
-        """How the writer is, asked now and then; that it has ended is known at once."""
-        now = time.monotonic()
-        going_on = self.reader.open
-        if now >= self._next_state or (self._state is WriterState.LIVE and not going_on):
-            self._next_state = now + (LIFE_EVERY_S if going_on else STATE_EVERY_S)
-            self._state = self.reader.writer
-        return self._state
 
     @property
     def ready(self) -> bool:
@@ -275,16 +218,8 @@ class Feed:
         lead_s = self.reference.lead_s if self.reference else 0.0
         return max(0.0, (self._enough - behind) / rate_hz + lead_s) + LATE_S
 
-    def wait(self, timeout_s: float) -> None:
-        """Sleep until the device delivers something."""
-        self.reader.wait(timeout_s)
-
     def read(self, most_s: float) -> Block | None:
-        block = self.reader.read(self._most(self.spec.frames(most_s)))
-        if block is not None:
-            self._frames_read += len(block.frames)
-            self.read_at = time.monotonic()
-        return block
+        return self._read(self._most(self.spec.frames(most_s)))
 
     def _most(self, frames: int) -> int:
         """No more than there is a reference for; where that is less than a block, it is not waited for."""
@@ -297,12 +232,6 @@ class Feed:
         if self.reference is None:
             return block.frames
         return self.reference.beside(block.frames, self.time_ns(block.index))
-
-    def intact(self, block: Block) -> bool:
-        return self.reader.intact(block)
-
-    def time_ns(self, sample: int) -> int:
-        return self.reader.time_ns(sample) if self._reader else 0
 
     def restart(self) -> None:
         """The next frames do not follow those before."""
