@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import streaming_graphs as graphs
 import streaming_models as small
 from numpy.typing import NDArray
 
@@ -22,7 +23,7 @@ from cosyd.bench.streaming_endurance import Endurance, Level, level
 
 HOURS = 10.0
 KIB = 1 << 10
-SOUNDS = np.random.default_rng(0).normal(-7, 3, (250, small.BINS)).astype(np.float32)
+SOUNDS = np.random.default_rng(0).normal(-7, 3, (250, graphs.BINS)).astype(np.float32)
 FRAMES = np.repeat(SOUNDS, 24, axis=0)  # four sounds a second, so that about as many tokens are said
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import streaming_graphs as graphs
 import streaming_models as small
 
 from cosyd.asr.streaming.folder import open_folder
@@ -61,7 +62,7 @@ def test_parts_that_are_missing(transducer: Path) -> None:
 
 
 def test_two_models_in_one_folder(transducer: Path) -> None:
-    small.save_encoder(transducer / "encoder-epoch-30-avg-4.onnx", small.zipformer2(), ctc=False)
+    graphs.save_encoder(transducer / "encoder-epoch-30-avg-4.onnx", small.zipformer2(), ctc=False)
     refused(transducer, ModelDamaged, "more than one encoder", "encoder-epoch-30-avg-4")
 
 
@@ -112,7 +113,7 @@ def test_a_decoder_without_its_context(transducer: Path) -> None:
 
 
 def test_tokens_of_another_model(transducer: Path) -> None:
-    small.save_tokens(transducer / "tokens.txt", small.VOCABULARY - 1)
+    small.save_tokens(transducer / "tokens.txt", graphs.VOCABULARY - 1)
     refused(transducer, ModelDamaged, "39 symbols", "40")
 
 
@@ -147,8 +148,8 @@ def test_numbers_may_be_32_bit(tmp_path: Path, voices: list[np.ndarray]) -> None
         folder = small.save_transducer(tmp_path / str(kind), "conformer")
         conformer = small.conformer()
         conformer.processed_kind = kind
-        small.save_encoder(encoder(folder), conformer, ctc=False)
-        small.save_decoder(next(folder.glob("decoder*")), kind=kind)
+        graphs.save_encoder(encoder(folder), conformer, ctc=False)
+        graphs.save_decoder(next(folder.glob("decoder*")), kind=kind)
         with StreamingModel.load(folder) as model:
             streams = Streams(model)
             slot = streams.open()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import streaming_graphs as graphs
 import streaming_models as small
 
 from cosyd.asr.streaming.model import StreamingModel
@@ -24,22 +25,22 @@ def loud_frames_model(folder: Path, window: int, chunk: int) -> Path:
     folder.mkdir()
     e = small.zipformer2(chunk)
     e.window, e.output, e.metadata["T"] = window, "log_probs", str(window)
-    g = small.Graph(np.random.default_rng(0))
+    g = graphs.Graph(np.random.default_rng(0))
     first = g.op("Slice", "x", g.ints(0), g.ints(chunk), g.ints(1), g.ints(4))
     level = g.op("ReduceMean", first, axes=[2], keepdims=1)  # [N, chunk / 4, 1]
     loud = g.op("Cast", g.op("Greater", level, g.constant(np.float32(-8.0))), to=onnx.TensorProto.FLOAT)
-    turns = np.zeros((1, chunk // 4, small.VOCABULARY), np.float32)
+    turns = np.zeros((1, chunk // 4, graphs.VOCABULARY), np.float32)
     turns[0, ::2, 1] = turns[0, 1::2, 2] = 20
-    quiet = np.zeros(small.VOCABULARY, np.float32)
+    quiet = np.zeros(graphs.VOCABULARY, np.float32)
     quiet[0] = 10
     g.op("Add", g.op("Mul", loud, g.constant(turns)), g.constant(quiet), output="log_probs")
     for state in e.states:
         g.op("Identity", state.source, output=state.target)
-    inputs = [small._value("x", onnx.TensorProto.FLOAT, ["N", window, 80])]
-    inputs += [small._value(s.source, s.kind, s.shape) for s in e.states]
-    outputs = [small._value("log_probs", onnx.TensorProto.FLOAT, ["N", "frames", small.VOCABULARY])]
-    outputs += [small._value(s.target, s.kind, s.shape) for s in e.states]
-    small._save(folder / "model.onnx", g, inputs, outputs, e.metadata)
+    inputs = [graphs.value_info("x", onnx.TensorProto.FLOAT, ["N", window, 80])]
+    inputs += [graphs.value_info(s.source, s.kind, s.shape) for s in e.states]
+    outputs = [graphs.value_info("log_probs", onnx.TensorProto.FLOAT, ["N", "frames", graphs.VOCABULARY])]
+    outputs += [graphs.value_info(s.target, s.kind, s.shape) for s in e.states]
+    graphs.save_graph(folder / "model.onnx", g, inputs, outputs, e.metadata)
     small.save_tokens(folder / "tokens.txt")
     return folder
 
