@@ -175,6 +175,39 @@ def test_commands_in_the_documentation_exist() -> None:
     assert [word for word in used if not re.search(rf"^ +{word}\b", usage, re.MULTILINE)] == []
 
 
+def test_files_in_the_documentation_exist() -> None:
+    folders = "cosyd|tests|kernels|examples|packaging|systemd|etc"
+    used = {
+        (page.name, path)
+        for page in PAGES
+        for path in re.findall(rf"(?:^|[\s(])((?:{folders})/[\w./-]+\w)(?![\w*])", code(page), re.MULTILINE)
+    }
+    assert ("moonshine.md", "cosyd/engine/moonshine_lean.py") in used
+    assert [(page, path) for page, path in used if not (REPOSITORY / path).exists()] == []
+
+
+def module(dotted: str) -> Path | None:
+    """The file or folder of ``cosyd.PACKAGE.MODULE``, which may be followed by a name that is used there."""
+    place, names = REPOSITORY, dotted.split(".")
+    while names and (place / names[0]).is_dir():
+        place /= names.pop(0)
+    if names and (place / f"{names[0]}.py").is_file():
+        place /= f"{names.pop(0)}.py"
+    source = place if place.is_file() else place / "__init__.py"
+    return place if all(name in source.read_text() for name in names) else None
+
+
+def test_modules_in_the_documentation_exist() -> None:
+    used = {
+        (page.name, dotted)
+        for page in PAGES
+        for dotted in re.findall(r"(?<![\w/])cosyd(?:\.[a-z_]\w*)+", code(page))
+        if not dotted.startswith(("cosyd.service", "cosyd.yaml"))
+    }
+    assert ("engines.md", "cosyd.engine.protocol") in used
+    assert [(page, dotted) for page, dotted in used if module(dotted) is None] == []
+
+
 def test_metrics_in_the_documentation_exist() -> None:
     from cosyd.runtime.metrics import Metrics
 
