@@ -22,6 +22,7 @@ from cosyd.publish.messages import decode
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "subscribing.md"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PACKAGE = Path(__file__).resolve().parents[2] / "cosyd"
 
 
 @contextlib.contextmanager
@@ -89,3 +90,12 @@ def test_every_value_is_documented(kind: type[messages.Message]) -> None:
     tag = kind.__struct_config__.tag
     row = next(line for line in DOCUMENT.read_text().splitlines() if line.startswith(f"| `{tag}`"))
     assert [name for name in re.findall(r"``(\w+)``", kind.__doc__ or "") if f"`{name}`" not in row] == []
+
+
+def test_every_health_code_is_documented() -> None:
+    told = re.compile(r"(?:Health\(|health\([\w.]+,|_tell\()\s*\"(\w+)\"|\"(crash_loop|worker_restarted)\"")
+    sources = [path.read_text() for path in PACKAGE.rglob("*.py")]
+    codes = {code or other for source in sources for code, other in told.findall(source)}
+    assert {"gpu_fallback", "source_failed", "journal_failed", "inference_failed"} <= codes
+    text = DOCUMENT.read_text()
+    assert sorted(code for code in codes if f"`{code}`" not in text) == []
