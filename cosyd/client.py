@@ -11,7 +11,7 @@
 """
 
 from cosyd.errors import ControlError, CosydError, PublishError
-from cosyd.publish.client import AsyncClient, Client, default_endpoints
+from cosyd.publish.client import AsyncClient, Client
 from cosyd.publish.control_client import ControlClient
 from cosyd.publish.curve import ClientKeys
 from cosyd.publish.messages import (
@@ -30,6 +30,7 @@ from cosyd.publish.messages import (
     Wake,
     Word,
 )
+from cosyd.publish.session import default_endpoints
 
 __all__ = [
     "DAEMON",

@@ -25,7 +25,7 @@ from cosyd.client import (
     ControlError,
     State,
 )
-from cosyd.publish import client as client_module
+from cosyd.publish import session
 from cosyd.publish.curve import create_keys
 from cosyd.publish.messages import decode
 
@@ -176,7 +176,7 @@ def test_without_control_losses_are_counted(daemon: Daemon) -> None:
 
 
 def test_a_refused_replay_ends_the_patience(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "REPLAY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(session, "REPLAY_TIMEOUT_S", 0.2)
     daemon.finals("before")
     wrong = daemon.control.replace("control.sock", "nobody.sock")
     with Client(daemon.events, wrong, since=0, patience_s=0.0) as client:
