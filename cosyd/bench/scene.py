@@ -123,14 +123,12 @@ def render(
     """
     rng = np.random.default_rng(seed)
     length = round((seconds or _end(talkers)) * FRAME.rate_hz)
-    target = sum((_heard(geometry, room, sound, length) for sound in talkers), _silence(geometry, length))
+    target = _all_heard(geometry, room, talkers, length)
     level = _loudness(target) or _NOBODY
-    early = _silence(geometry, 0 if early_s is None else length)
-    for sound in talkers if early_s is not None else ():
-        early += _heard(geometry, room, sound, length, early_s)
-    noise = _silence(geometry, length)
-    for sound in noises:
-        noise += _heard(geometry, room, sound, length)
+    early = _silence(geometry, 0)
+    if early_s is not None:
+        early = _all_heard(geometry, room, talkers, length, early_s)
+    noise = _all_heard(geometry, room, noises, length)
     if snr_db is not None and noises:
         noise *= _gain(float(np.square(noise).mean()), _loudness(target), snr_db)
     everywhere = _diffuse(geometry, hum, length, rng)
@@ -192,6 +190,14 @@ def _on_device(geometry: Geometry, microphones: Channels, channels: int | None) 
 
 
 # --- one sound -----------------------------------------------------------------------------------------
+
+
+def _all_heard(
+    geometry: Geometry, room: Room, sounds: Sequence[Sound], length: int, early_s: float | None = None
+) -> Channels:
+    """[length, microphones]: the sum of ``_heard``."""
+    heard = (_heard(geometry, room, sound, length, early_s) for sound in sounds)
+    return sum(heard, _silence(geometry, length))
 
 
 def _heard(

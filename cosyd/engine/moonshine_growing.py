@@ -41,6 +41,8 @@ def encoder(folder: Path) -> bytes:
 
 
 class GrowingLayers(EncoderLayers):
+    """The same of audio that grows: frames that are known come in as keys and values, and stay as they are."""
+
     def _first_position(self) -> str:
         for name in cache_names("self"):
             self._graph.input(past(name), (1, "past", HIDDEN))

@@ -105,6 +105,8 @@ class _Layers:
 
 
 class EncoderLayers(_Layers):
+    """Audio to the keys and values that the decoder's layers look at, all frames at once."""
+
     def __init__(self, published: Published, decoder: Published, graph: GraphWriter | None = None) -> None:
         super().__init__(published, FRAMES_LIMIT, graph)
         self._norm_first(self._convolved(), "layers.0.input_layernorm.weight")
@@ -192,6 +194,8 @@ class EncoderLayers(_Layers):
 
 
 class DecoderLayers(_Layers):
+    """Tokens, their cache and the audio's keys and values to logits and a longer cache."""
+
     _one_way = 1  # no token looks at a later one
 
     def __init__(self, published: Published) -> None:

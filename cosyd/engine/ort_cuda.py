@@ -32,10 +32,24 @@ def open_ort_cuda(
     CudaProviderMissing (also when the provider is there and its libraries are not: ONNX Runtime would take
     the processor without a word).
     """
+    why = missing_provider()
+    if why is not None:
+        raise CudaProviderMissing(why)
     chosen = memory.stream if stream is None else stream
+    options = _options(memory.index, chosen, limit_bytes)
+    network = open_session(model, providers=((PROVIDER, options), "CPUExecutionProvider"), name=name)
+    if network.device != "CUDA":
+        raise CudaProviderMissing(
+            "onnxruntime's CUDA provider does not load: CUDA or cuDNN is missing or of another version"
+        )
+    return OrtEngine(network, memory, Backend("onnxruntime CUDA", reason), chosen)
+
+
+def _options(device: int, stream: int, limit_bytes: int) -> dict[str, str]:
+    """Of the provider."""
     options = {
-        "device_id": str(memory.index),
-        "user_compute_stream": str(chosen),
+        "device_id": str(device),
+        "user_compute_stream": str(stream),
         # Batches vary from step to step. Measured on an H200 with 1 to 64 streams in turn (docs/engines.md):
         # searching exhaustively is done anew for each change, 21 ms a step instead of 5 to 9; an arena that
         # grows by what is asked for keeps a piece of each size, 6 GiB instead of 1.4.
@@ -46,15 +60,7 @@ def open_ort_cuda(
     }
     if limit_bytes:
         options["gpu_mem_limit"] = str(limit_bytes)
-    why = missing_provider()
-    if why is not None:
-        raise CudaProviderMissing(why)
-    network = open_session(model, providers=((PROVIDER, options), "CPUExecutionProvider"), name=name)
-    if network.device != "CUDA":
-        raise CudaProviderMissing(
-            "onnxruntime's CUDA provider does not load: CUDA or cuDNN is missing or of another version"
-        )
-    return OrtEngine(network, memory, Backend("onnxruntime CUDA", reason), chosen)
+    return options
 
 
 def missing_provider() -> str | None:

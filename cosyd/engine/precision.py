@@ -62,16 +62,12 @@ def to_int8(network: bytes, feeds: Iterable[Mapping[str, Array]]) -> bytes:
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self._feeds = iter(feeds)
-            self.count = 0
+        _feeds = iter(feeds)
 
         def get_next(self) -> dict[str, Array] | None:
             step = next(self._feeds, None)
-            self.count += step is not None
             return None if step is None else dict(step)
 
-    reader = Reader()
     model = parse(network, "network")
     # What the quantiser would otherwise ask for in a warning: shapes known, constants folded.
     model.metadata_props.add(key="onnx.quant.pre_process", value="onnxruntime.quant")
@@ -81,7 +77,7 @@ def to_int8(network: bytes, feeds: Iterable[Mapping[str, Array]]) -> bytes:
             quantize_static(
                 model,
                 target,
-                reader,
+                Reader(),
                 quant_format=QuantFormat.QDQ,
                 op_types_to_quantize=list(PRODUCTS),
                 per_channel=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -85,20 +86,15 @@ class StreamingModel:
         first = () if precision in (None, "auto") else (precision,)
         folder = open_folder(path, (*first, *CPU_ORDER))
         opener = open_engine or (lambda file: _open_cpu(file, threads))
-
-        def described(engine: Engine) -> EncoderSpec:
-            meta = Metadata(engine.name, engine.metadata)
-            return describe(meta, Ports(engine.name, engine.inputs, engine.outputs), folder.filters)
-
         with ExitStack() as engines:
             if precision == "auto" and len(folder.encoders) > 1:
-                chosen = choose_precision(folder.encoders, opener, described, streams)
+                chosen = choose_precision(folder.encoders, opener, partial(_described, folder), streams)
                 folder = replace(folder, encoder=chosen.file)
                 encoder, told = chosen.engine, chosen.reason
             else:
                 encoder, told = opener(folder.encoder), _told(folder, precision)
             engines.enter_context(encoder)
-            spec = described(encoder)
+            spec = _described(folder, encoder)
             tokens = read_tokens(folder.tokens)
             networks = None
             if folder.decoder is not None and folder.joiner is not None:
@@ -146,6 +142,12 @@ class StreamingModel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _described(folder: ModelFolder, engine: Engine) -> EncoderSpec:
+    """What an encoder of the folder is. Raises ModelDamaged."""
+    meta = Metadata(engine.name, engine.metadata)
+    return describe(meta, Ports(engine.name, engine.inputs, engine.outputs), folder.filters)
 
 
 def _told(folder: ModelFolder, wanted: str | None) -> str:
