@@ -41,7 +41,7 @@ def encoder(folder: Path) -> bytes:
 
 
 class GrowingLayers(EncoderLayers):
-    """The same of audio that grows: frames that are known come in as keys and values, and stay as they are."""
+    """The same of audio that grows: frames that are known come in as keys and values and stay as they are."""
 
     def _first_position(self) -> str:
         for name in cache_names("self"):
