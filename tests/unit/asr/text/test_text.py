@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from cosyd.asr.text.numbers import Numbers
 from cosyd.asr.text.scribe import Scribe, load_hook, make_scribe
 from cosyd.asr.text.sentences import as_sentences
 from cosyd.config.schema import TextConfig
-from cosyd.errors import ConfigError
+from cosyd.errors import ConfigError, ModelMissing
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +125,19 @@ def test_nothing_is_done_by_default() -> None:
     scribe = make_scribe(TextConfig())
     assert not scribe
     assert scribe.write("as it is") == "as it is"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "library"), [({"numbers": True}, "wetext"), ({"script": "simplified"}, "opencc")]
+)
+def test_a_library_that_is_missing_is_told_and_only_where_it_is_needed(
+    wanted: dict[str, object], library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Field case 22."""
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ModelMissing, match=r"pip install .*cosyd\[text\]"):
+        make_scribe(TextConfig(**wanted))
+    assert make_scribe(TextConfig(sentences=True)).write("it goes on") == "It goes on."
 
 
 def test_a_step_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
