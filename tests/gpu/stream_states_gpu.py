@@ -5,7 +5,7 @@
 MODEL: folders of streaming models; without one a zipformer2 of usual size with random weights is made. Needs
 a GPU, cuda-bindings and onnxruntime-gpu. Prints a line for each check and a table of times; the exit status
 is 0 when all checks pass, 1 when one fails, 2 without what is needed. Outputs of a network that makes much
-of the last bit, as random weights do, are not judged.
+of the last bit, as random weights do, are not judged. Field case 21: memory stays flat.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
     PYTHONPATH=. python3 -m pytest tests/unit/engine/test_engine_contract.py tests/gpu/test_engines_cuda.py
 
 needs a GPU, cuda-bindings and onnxruntime-gpu; COSYD_ENGINE_REPORT names a file for what was measured.
+Field cases 28 and 29: contexts across threads; 10,000 calls, and memory that is not there.
 """
 
 from __future__ import annotations

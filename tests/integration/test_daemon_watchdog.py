@@ -1,4 +1,4 @@
-"""What the service manager is told, by the real daemon over a real notification socket."""
+"""What the service manager is told, by the real daemon over a real notification socket (field case 33)."""
 
 from __future__ import annotations
 

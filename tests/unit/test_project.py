@@ -221,6 +221,23 @@ def test_metrics_in_the_documentation_exist() -> None:
     assert used - exposed == set()
 
 
+def test_every_field_case_has_a_test() -> None:
+    """The tests name the cases that they are of; some need a GPU."""
+    cases = REPOSITORY.parent / "shared" / "docs" / "field-cases.md"
+    if not cases.exists():
+        pytest.skip(f"no {cases}")
+    wanted = {int(number) for number in re.findall(r"^(\d+)\. ", cases.read_text(), re.MULTILINE)}
+    assert len(wanted) > 20
+    named: set[int] = set()
+    for path in (REPOSITORY / "tests").rglob("*.py"):
+        for numbers in re.findall(
+            r"[Cc]ases? ((?:\d+(?:, | and | to )?(?:\([^)]*\) and )?)+)", path.read_text()
+        ):
+            for first, last in re.findall(r"(\d+)(?: to (\d+))?", numbers):
+                named |= set(range(int(first), int(last or first) + 1))
+    assert sorted(wanted - named) == []
+
+
 def test_changelog_has_this_version_or_what_comes() -> None:
     text = (REPOSITORY / "CHANGELOG.md").read_text()
     newest = re.search(r"^## \[([^\]]+)\]", text, re.MULTILINE)

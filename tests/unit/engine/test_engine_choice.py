@@ -1,4 +1,7 @@
-"""Which engine is chosen for a network, and what it does when TensorRT fails: with the fake library."""
+"""Which engine is chosen for a network, and what it does when TensorRT fails: with the fake library.
+
+Field case 25: a build that is killed costs one line, and the processor serves.
+"""
 
 from __future__ import annotations
 

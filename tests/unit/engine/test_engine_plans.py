@@ -1,4 +1,7 @@
-"""Plans on disk, and their builds in a child: with the fake library, in real processes."""
+"""Plans on disk, and their builds in a child: with the fake library, in real processes.
+
+Field case 26: a plan that is damaged, or another version's, is never opened.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A streaming zipformer 2, whose states have their batch axis in different places, over TensorRT's API."""
+"""A streaming zipformer 2, whose states have their batch axis in different places, over TensorRT's API.
+
+Field case 24: the batch axis differs from state to state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resampler against closed forms and scipy."""
+"""The resampler against closed forms and scipy (field cases 5 and 6: lengths, images)."""
 
 from __future__ import annotations
 

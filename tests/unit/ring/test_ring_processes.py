@@ -235,6 +235,7 @@ def test_slots_of_killed_readers_can_be_taken_without_the_writer(writer: RingWri
 
 
 def test_segment_outlives_a_reader(ring_path: Path) -> None:
+    """Field case 35."""
     with RingWriter.open(ring_path, SPEC, BUFFER_S) as writer:
         writer.write(frames_at(0, 10))
         with peer(peers.hold_reader, ring_path) as (process, pipe):

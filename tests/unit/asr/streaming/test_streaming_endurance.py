@@ -103,8 +103,8 @@ def alone() -> Iterator[Executor]:
 def test_ten_hours_of_streams_that_come_and_go_leave_nothing_behind(
     family: str, paths: int, share: float, alone: Executor, tmp_path: Path
 ) -> None:
-    """Nearly all of them greedy, except for streams with hotwords; the rest through the transducer's beam
-    search, where several hypotheses of each frame could be left behind."""
+    """Field case 20. Nearly all of them greedy, except for streams with hotwords; the rest through the
+    transducer's beam search, where several hypotheses of each frame could be left behind."""
     hours = HOURS * share
     life = alone.submit(live, family, paths, hours, tmp_path).result()
     flat(life.levels[0], life.levels[-1])

@@ -1,7 +1,7 @@
 """The last word is said, wherever in a chunk the audio ends: the padding follows from the metadata.
 
 The model of these tests says one token for each of the feature frames that are loud, so what is said tells
-which frames were heard with all their look-ahead.
+which frames were heard with all their look-ahead. Field case 11.
 """
 
 from __future__ import annotations
