@@ -179,7 +179,7 @@ def test_tensorrt_s_api_is_used_as_it_demands(
 def test_a_fault_in_the_middle_of_an_utterance_changes_nothing(
     folder: Path, parts: Parts, device: Moonshine, beckett: np.ndarray
 ) -> None:
-    """Field case 29. The caches are in the user's buffers: the step is done again on the network opened anew."""
+    """Field case 29. Caches are in the user's buffers: the step is done again on the network opened anew."""
     switches: list[Switch] = []
 
     def managed(network: Network) -> Engine:
