@@ -40,7 +40,6 @@ class KalmanEchoFilter:
         decay = np.exp(-13.8 * np.arange(partitions) * block / rate_hz / _PRIOR_DECAY_S)  # ln 10^6 = 13.8
         self._shares = (decay / decay.sum()).astype(np.float32)[None, :, None, None]
         self._noise = np.float32(_SILENCE * block)
-        self._constrained = 0
         self.reset()
 
     def reset(self) -> None:
