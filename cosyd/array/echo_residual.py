@@ -127,7 +127,7 @@ class _Regression:
         self._mean_error, self._mean_echo, self._covariance, self._variance = np.zeros((4, bins), np.float32)
 
     def share(self, error: Real, echo: Real, pace: np.float32) -> Real:
-        """Of the echo's power, what comes back in the error, between 0 and 1; with a frame more."""
+        """[bins] of the echo's power what comes back in the error, 0..1; with a frame more of both."""
         self._mean_error += pace * (error - self._mean_error)
         self._mean_echo += pace * (echo - self._mean_echo)
         from_mean = echo - self._mean_echo

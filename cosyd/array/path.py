@@ -215,7 +215,8 @@ class Beam:
             self._turned = True
 
     def listen(self, whom: Track, spectra: Spectra, share: Samples) -> None:
-        """To this voice, which speaks in these hops; ``share`` of them is speech."""
+        """To this voice, which speaks in these hops: spectra [hops, microphones, bins], of which ``share``
+        [hops, bins], 0..1, is speech."""
         self.look(whom.direction)
         if self._adapts and self._fixed is None:
             if whom is not self._whom:
@@ -234,7 +235,7 @@ class Beam:
         self._looked, self._turned, self._waited = self._direction, False, 0
 
     def learn(self, spectra: Spectra, share: Samples) -> None:
-        """What is noise in these hops."""
+        """What is noise in spectra [hops, microphones, bins]: ``share`` [hops, bins] of them, 0..1."""
         if self._adapts:
             self._noise.learn(spectra, share)
             self._turned = True

@@ -75,7 +75,8 @@ class Listening(ABC):
     # --- audio in -----------------------------------------------------------------------------------
 
     def accept(self, sample: int, audio: NDArray[np.float32], vad_prob: float) -> list[Action]:
-        """One block of ``FRAME.block`` samples whose first has index ``sample`` in the source clock."""
+        """One block, float32 [``FRAME.block``] in ±1 at 16 kHz; ``sample``: of its first one, in the source
+        clock. ``vad_prob``: 0..1, that somebody speaks in it."""
         actions = self.finish("gap") if self._jumped(sample) else []
         change = self._gate.accept(vad_prob)
         self._place(self._block(sample, audio, vad_prob))

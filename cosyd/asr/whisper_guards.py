@@ -44,7 +44,7 @@ _CREDITS = (
 
 
 def silent(audio: NDArray[np.float32]) -> bool:
-    """Whether there is nothing to hear, so that the model need not be asked."""
+    """Whether nothing in the audio [n], in ±1, is loud enough to be heard: the model need not be asked."""
     return audio.size == 0 or float(np.abs(audio).max()) < SILENT
 
 

@@ -59,7 +59,7 @@ PRESETS: dict[str, Preset] = {
 
 
 def positions_of(array: ArrayConfig) -> tuple[Position, ...]:
-    """Where its microphones are, of the device, before it is turned."""
+    """x, y, z of each microphone in metres, of the device, before it is turned."""
     if array.positions_m is not None:
         return tuple(as_position(numbers) for numbers in array.positions_m)
     return PRESETS[array.geometry].positions

@@ -99,7 +99,9 @@ class CachedStateRecognizer:
             return error
 
     def accept(self, slots: Sequence[int], audio: Sequence[Audio]) -> list[LiveTranscript]:
-        """Feed new samples to these slots; the text of each so far."""
+        """New samples for these slots, float32 [n] in ±1 at 16 kHz, any n each; the text of each so far.
+
+        Raises InferenceError."""
         for slot, samples in zip(slots, audio, strict=True):
             self.streams.push(slot, samples)
         self.streams.run(slots)
