@@ -38,7 +38,7 @@ from cosyd.runtime.systemd import EXTEND_S, PING_SHARE, Notifier
 log = logging.getLogger("cosyd")
 
 TICK_S = 0.1  # how often workers are checked and the service manager is served while it starts
-CALM_TICK_S = 0.25  # ... once it listens: a hung worker is noticed after seconds
+CALM_TICK_S = 0.5  # ... once it listens: a hung worker is noticed after seconds
 INTERRUPTED = 130
 
 

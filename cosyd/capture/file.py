@@ -23,7 +23,7 @@ from cosyd.spec import FRAME, AudioSpec, SampleFormat
 
 log = logging.getLogger(__name__)
 
-PLAY_S = 0.2  # given to the ring at once in real time: 5 awakenings of Python a second; stops as soon
+PLAY_S = 0.4  # given to the ring at once in real time: few awakenings of Python; stops as soon
 CHUNK_S = 0.5  # read at once when not in real time: what a reader takes at once, too
 
 

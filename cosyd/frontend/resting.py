@@ -66,9 +66,12 @@ class RestingDenoiser:
     def _count(self, slots: Slots, needed: Flags) -> tuple[Counts, Counts]:
         """Blocks since the last that was needed, before each block and after it: [n, blocks]."""
         counts = np.empty((len(slots), needed.shape[1] + 1), np.int64)
-        counts[:, 0] = self._quiet[slots]
-        for block in range(needed.shape[1]):
-            counts[:, block + 1] = (counts[:, block] + 1) * ~needed[:, block]
+        if not needed.any():
+            counts[:] = self._quiet[slots, None] + np.arange(counts.shape[1])
+        else:
+            counts[:, 0] = self._quiet[slots]
+            for block in range(needed.shape[1]):
+                counts[:, block + 1] = (counts[:, block] + 1) * ~needed[:, block]
         self._quiet[slots] = counts[:, -1]
         return counts[:, :-1], counts[:, 1:]
 

@@ -14,6 +14,9 @@ from cosyd.frontend.stage import Samples, Slots
 from cosyd.spec import FRAME
 
 Decibels = NDArray[np.float32]
+Powers = NDArray[np.float64]
+Places = NDArray[np.intp]
+Flags = NDArray[np.bool_]
 
 SPEECH_PROB, NOISE_PROB = 0.5, 0.15  # of what is between, nobody knows whose it is
 SPEECH_BLOCKS, NOISE_BLOCKS = FRAME.blocks(1_500), FRAME.blocks(1_000)
@@ -44,24 +47,25 @@ class SnrTracker:
         UNKNOWN where nobody speaks, and until half a second of speech was heard.
         """
         power = np.square(x.reshape(*prob.shape, FRAME.block)).mean(axis=2)
-        told = np.full(prob.shape, UNKNOWN)
-        for block in range(prob.shape[1]):
-            self._note(slots, power[:, block], prob[:, block])
-            if (speaks := prob[:, block] >= NOISE_PROB).any():
-                told[speaks, block] = self._ratio(slots[speaks])
-        return told
+        speaks = prob >= NOISE_PROB
+        noise, _ = self._noise.add(slots, power, ~speaks)
+        place = (self._next[slots, None] + np.arange(prob.shape[1])) % LEAST_OF
+        self._next[slots] = (place[:, -1] + 1) % LEAST_OF
+        if not speaks.any():  # most blocks of most streams: the rest is for what is told
+            self._recent[slots[:, None], place] = power
+            return np.full(prob.shape, UNKNOWN)
+        noise = np.maximum(noise, self._least(slots, place, power))
+        speech, count = self._speech.add(slots, power, prob >= SPEECH_PROB)
+        ratio = 10 * np.log10(np.maximum(speech, _FLOOR) / np.maximum(noise, _FLOOR))
+        return np.where(speaks & (count >= KNOWN_AFTER), ratio, UNKNOWN).astype(np.float32)
 
-    def _note(self, slots: Slots, power: Samples, prob: Samples) -> None:
-        self._recent[slots, self._next[slots]] = power
-        self._next[slots] = (self._next[slots] + 1) % LEAST_OF
-        for mean, heard in ((self._speech, prob >= SPEECH_PROB), (self._noise, prob < NOISE_PROB)):
-            if heard.any():
-                mean.add(slots[heard], power[heard])
-
-    def _ratio(self, slots: Slots) -> Decibels:
-        noise = np.maximum(self._noise.value[slots], self._recent[slots].min(axis=1))
-        ratio = 10 * np.log10(np.maximum(self._speech.value[slots], _FLOOR) / np.maximum(noise, _FLOOR))
-        return np.where(self._speech.count[slots] >= KNOWN_AFTER, ratio, UNKNOWN).astype(np.float32)
+    def _least(self, slots: Slots, place: Places, power: Samples) -> Powers:
+        """The least power of the newest LEAST_OF blocks, as of each block: [n, blocks]."""
+        least = np.empty(power.shape)
+        for block in range(power.shape[1]):
+            self._recent[slots, place[:, block]] = power[:, block]
+            least[:, block] = self._recent[slots].min(axis=1)
+        return least
 
 
 class _Mean:
@@ -69,12 +73,21 @@ class _Mean:
 
     def __init__(self, slots: int, over: int) -> None:
         self._over = over
-        self.value, self.count = np.zeros(slots), np.zeros(slots, np.int64)
+        self._value, self._count = np.zeros(slots), np.zeros(slots, np.int64)
 
     def reset(self, slots: Slots) -> None:
-        self.value[slots] = 0
-        self.count[slots] = 0
+        self._value[slots] = 0
+        self._count[slots] = 0
 
-    def add(self, slots: Slots, values: Samples) -> None:
-        self.count[slots] = np.minimum(self.count[slots] + 1, self._over)
-        self.value[slots] += (values - self.value[slots]) / self.count[slots]
+    def add(self, slots: Slots, values: Samples, heard: Flags) -> tuple[Powers, Places]:
+        """Of ``values`` [n, blocks] those that were ``heard``. The mean as of each block, and of how many."""
+        count = np.minimum(self._count[slots, None] + heard.cumsum(axis=1), self._over)
+        self._count[slots] = count[:, -1]
+        share = np.maximum(count, 1)
+        value = self._value[slots]
+        every = np.empty(values.shape)
+        for block in range(values.shape[1]):
+            moved = value + (values[:, block] - value) / share[:, block]
+            every[:, block] = value = np.where(heard[:, block], moved, value)
+        self._value[slots] = value
+        return every, count

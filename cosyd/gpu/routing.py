@@ -200,10 +200,12 @@ class RoutedFrontEnd:
         batch = front.step()
         if batch is None:
             return []
-        ours = self._numbers[id(front)].convert(batch.slots)
+        numbers = self._numbers[id(front)]
+        ours = numbers.convert(batch.slots)
+        voices = {numbers.ours[slot]: heard for slot, heard in batch.voices.items()}
+        if all(route.due is None for route in self._routes.values()):
+            return [replace(batch, slots=ours, voices=voices)]
         keep = np.array([self._is_due(int(o), int(s)) for o, s in zip(ours, batch.samples, strict=True)])
-        numbers = self._numbers[id(front)].ours
-        voices = {numbers[slot]: heard for slot, heard in batch.voices.items()}
         return [FrontBatch(ours[keep], batch.samples[keep], batch.asr[keep], batch.vad_prob[keep], voices)]
 
     def _is_due(self, ours: int, sample: int) -> bool:

@@ -28,8 +28,10 @@ log = logging.getLogger("cosyd.runtime")
 
 ATTACH_EVERY_S = 0.05  # how often to look whether the ring exists; a start waits this long at most
 LATE_S = 0.003  # by how much a delivery is usually late; looking too early costs another look
-IDLE_BLOCKS = 3  # looked at together while nobody speaks: three times fewer awakenings, 64 ms later at most
-STEADY_BLOCKS = 2  # ... while somebody goes on speaking: nothing of an utterance ends within 32 ms
+# Looked at together while nobody speaks: a quarter of the awakenings. Three of speech are waited for anyway
+# (vad.min_speech_ms), and with the first of them each is looked at: vad.start is 32 ms late at most.
+IDLE_BLOCKS = 4
+STEADY_BLOCKS = 3  # ... while somebody goes on speaking: nothing of an utterance ends within 64 ms
 STEADY_PROB = 0.5  # that a block is speech, and no pause begins with it
 LEAP_SHARE = 8  # of the ring given up by who was lapped: at 30 s of ring, 3.75 s until it could happen again
 WARM_UP_S = 1.0  # audio before a checkpoint that settles the states of denoiser and VAD; not listened to
@@ -118,6 +120,7 @@ class Feed(RingFeed):
         except RingNotFound:
             return False
         self.flushed = self.drained = False
+        self.level_meter = LevelMeter(self.level_meter.period_ms)  # the format may be another
         self._block = self.spec.frames(FRAME.block_ms / 1000)
         if self.source.array is not None:
             self.voices = VoiceRecord(self.source.array.doa_ms, self.spec.rate_hz)

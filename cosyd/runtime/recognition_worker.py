@@ -34,7 +34,9 @@ from cosyd.types import Backend
 if TYPE_CHECKING:
     from cosyd.runtime.pipeline import Pipeline
 
-TURN_S = 0.1  # longest wait of one turn: commands are looked at this often
+TURN_S = (
+    0.15  # longest wait of one turn, more than a look takes in silence: commands are looked at this often
+)
 PROGRESS_S = 0.2  # pause between reports of progress
 
 

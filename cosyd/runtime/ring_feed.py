@@ -7,7 +7,7 @@ import time
 from cosyd.ring import Block, RingReader, WriterState
 from cosyd.spec import AudioSpec
 
-LIFE_EVERY_S = 0.25  # how often to ask whether a writer that has not ended lives: some system calls each time
+LIFE_EVERY_S = 1.0  # how often to ask whether a writer that has not ended lives: some system calls each time
 STATE_EVERY_S = 0.05  # how often to ask how one is that has ended: whether another follows
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from cosyd.runtime.feed import IDLE_BLOCKS, LATE_S
 from cosyd.runtime.ipc import Drained, Heard, RecognitionProgress
-from cosyd.runtime.recognition_worker import Outbox
+from cosyd.runtime.recognition_worker import TURN_S, Outbox
+from cosyd.spec import FRAME
 from cosyd.types import Level
 
 PROGRESS = RecognitionProgress({}, 0, 0, 0.0, 0, 0.0)
@@ -32,3 +34,7 @@ def test_nothing_is_sent_where_there_is_nothing() -> None:
     outbox.flush()
     outbox.flush()
     assert sent == [(heard(1), heard(2))]
+
+
+def test_a_wait_for_a_look_in_silence_is_not_cut_in_two() -> None:
+    assert IDLE_BLOCKS * FRAME.block_ms / 1000 + LATE_S < TURN_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
 import pytest
 from pipeline_fakes import START, running, silence, tone
 
@@ -200,6 +201,20 @@ def test_a_ring_of_another_format_is_followed(ring_path, before_hz, after_hz):
         assert second.event.start_sample / after_hz == pytest.approx(1.5, abs=BLOCK_S)
         assert second.event.utt == 2
         assert not run.of(GapSeen)
+
+
+def test_a_level_is_of_one_format(ring_path):
+    """The device comes back with two channels in the middle of a period."""
+    with running(publish={"level_ms": 1_000}) as run:
+        for channels, start in ((1, 0), (2, 16_000)):
+            spec = AudioSpec(16_000, channels, SampleFormat.S16)
+            with RingWriter.open(ring_path, spec, BUFFER_S, start_index=start) as ring:
+                if channels == 1:
+                    run.add(ring_path, START)
+                for _ in range(8 * channels):
+                    ring.write(np.zeros((1_600, channels), np.int16))
+                    run.settle()
+        assert [len(message.level.rms_db) for message in run.of(Heard)] == [2]
 
 
 @pytest.mark.parametrize("left_blocks", [0, 1, 2, 3])
