@@ -35,7 +35,7 @@ class WriterState(Enum):
     REPLACED = "replaced"  # another file lies at the path: attach anew
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)  # not frozen: a reader that was just woken would be 7 us later
 class Block:
     """A contiguous run of frames, as a read-only view into the ring.
 

@@ -36,8 +36,10 @@ class RingReader:
         self.path = path
         rate_hz, channels, code, self.capacity = core.constants()
         self.spec = AudioSpec(rate_hz, channels, _FORMATS[code])
-        self._dtype = DTYPES[self.spec.format]
-        self._shape = (-1, *frame_shape(self.spec))
+        #: The ring's memory, twice in a row: blocks are slices of it, across the wrap, too.
+        self._frames = np.frombuffer(core.view(), DTYPES[self.spec.format]).reshape(
+            -1, *frame_shape(self.spec)
+        )
 
     @classmethod
     def attach(cls, path: str | Path, *, position: int | None = None, leap: int = 0) -> RingReader:
@@ -121,22 +123,23 @@ class RingReader:
         except CORE_ERRORS as error:
             raise translate(self.path, error) from error
 
-    def read(self, max_frames: int) -> Block | None:
+    def read(self, max_frames: int, timeout_s: float = 0.0) -> Block | None:
         """The next frames, at most ``max_frames`` of them and none across a gap; None: nothing new.
 
-        Nothing is copied: the block is a view into the ring. Until the next ``read`` or ``wait`` the
-        block counts as in use (``RingWriter.slowest_reader``).
+        Where nothing is there it waits first, as ``wait`` does, and is back sooner than with both calls.
+        Nothing is copied: the block is a view into the ring. Until the next ``read`` or ``wait`` the block
+        counts as in use (``RingWriter.slowest_reader``).
         """
         if max_frames <= 0:
             raise RingError(f"ring {self.path}: cannot read {max_frames} frames; ask for at least one")
         try:
-            found = self._core.read(max_frames)
+            found = self._core.read(max_frames, max(0, round(timeout_s * 1e9)))
         except CORE_ERRORS as error:
             raise translate(self.path, error) from error
         if found is None:
             return None
-        index, lost, gap, view = found
-        return Block(index, np.frombuffer(view, self._dtype).reshape(self._shape), lost, gap)
+        index, start, end, lost, gap = found
+        return Block(index, self._frames[start:end], lost, gap)
 
     def intact(self, block: Block) -> bool:
         """Whether what was read from ``block`` so far is what was captured: call it after using the frames.
@@ -162,6 +165,7 @@ class RingReader:
 
     def close(self) -> None:
         """Leaves the ring; blocks that are still referred to stay valid. May be called again."""
+        self._frames = self._frames[:0].copy()  # lets go of the memory
         self._core.close()
 
     def __enter__(self) -> RingReader:

@@ -150,7 +150,8 @@ class ReferenceReader:
         self._settle()
         return self.position < self._ring.write_index or self._ring.state is not WriterState.LIVE
 
-    def read(self, max_frames: int) -> Block | None:
+    def read(self, max_frames: int, timeout_s: float = 0.0) -> Block | None:
+        """As if the time-out were 0."""
         self._settle()
         frames = [frame for _, frame in zip(range(max_frames), self._audio(), strict=False)]
         if not frames:

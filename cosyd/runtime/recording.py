@@ -139,13 +139,11 @@ def raw_pieces(reader: RingReader, most_s: float | None, until: int | None = Non
 def _blocks(reader: RingReader) -> Iterator[Block]:
     while True:
         writer = reader.writer
-        block = reader.read(reader.spec.frames(PIECE_S))
+        block = reader.read(reader.spec.frames(PIECE_S), WAIT_S)
         if block is not None:
             yield block
         elif writer is not WriterState.LIVE:
             return
-        else:
-            reader.wait(WAIT_S)
 
 
 def heard_pieces(

@@ -113,13 +113,14 @@ def hold_reader(path: Path, pipe: Connection) -> None:
 
 
 def wait_for_signal(path: Path, pipe: Connection) -> None:
-    """Sleeps in ``wait``; a KeyboardInterrupt must come through."""
+    """Sleeps in ``wait`` and in ``read``; a KeyboardInterrupt must come through."""
     with RingReader.attach(path) as reader:
-        pipe.send(os.getpid())
-        try:
-            reader.wait(1000)
-        except KeyboardInterrupt:
-            pipe.send("interrupted")
+        for sleep in (reader.wait, lambda seconds: reader.read(1, seconds)):
+            pipe.send(os.getpid())
+            try:
+                sleep(1000)
+            except KeyboardInterrupt:
+                pipe.send("interrupted")
 
 
 def race_to_open(path: Path, pipe: Connection) -> None:

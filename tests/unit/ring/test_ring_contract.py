@@ -122,6 +122,22 @@ def test_gap_alone_is_nothing_to_read(ring_path: Path) -> None:
         assert reader.position == 5
 
 
+def test_read_waits_where_it_may(ring_path: Path) -> None:
+    with RingWriter.open(ring_path, MONO, 1) as writer, RingReader.attach(ring_path) as reader:
+        assert reader.read(10, 0.01) is None
+        writer.skip(5)
+        assert reader.read(10, 0.01) is None  # a gap alone is nothing to read
+        threading.Timer(0.05, writer.write, (ramp(5, 10),)).start()
+        block = reader.read(100, 60)
+        assert block is not None
+        assert (block.index, block.gap) == (5, 5)
+        assert np.array_equal(block.frames, ramp(5, 10))
+        writer.write(ramp(15, 3))
+        block = reader.read(2, 60)
+        assert block is not None
+        assert np.array_equal(block.frames, ramp(15, 2))
+
+
 def test_gap_longer_than_the_ring_loses_only_what_was_audio(ring_path: Path) -> None:
     with RingWriter.open(ring_path, MONO, 0.1) as writer, RingReader.attach(ring_path) as reader:
         writer.write(ramp(0, 100))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ def test_close_tells_readers_who_still_get_the_rest(ring_path: Path) -> None:
         assert reader.read(100) is not None
         assert reader.wait(10)
         assert reader.read(100) is None
+        assert reader.read(100, 1000) is None  # nothing will come: it does not wait for it
     for use in (lambda: writer.write(b"12"), lambda: writer.skip(1), lambda: writer.count_overrun()):
         with pytest.raises(RingError, match="after it was closed"):
             use()
@@ -98,6 +100,7 @@ def test_closed_reader_refuses_use(ring_path: Path) -> None:
         reader.close()
         for use in (
             lambda: reader.read(1),
+            lambda: reader.read(1, 10),
             lambda: reader.wait(0),
             lambda: reader.position,
             lambda: reader.writer,
@@ -108,12 +111,13 @@ def test_closed_reader_refuses_use(ring_path: Path) -> None:
         assert writer.slowest_reader() is None
 
 
-def test_close_ends_a_wait_in_another_thread(ring_path: Path) -> None:
+@pytest.mark.parametrize("wait", [lambda r: r.wait(100), lambda r: r.read(1, 100)], ids=["wait", "read"])
+def test_close_ends_a_wait_in_another_thread(ring_path: Path, wait: Callable[[RingReader], object]) -> None:
     outcomes: list[object] = []
 
     def sleep(reader: RingReader) -> None:
         try:
-            outcomes.append(reader.wait(100))
+            outcomes.append(wait(reader))
         except RingError as error:
             outcomes.append(str(error))
 
