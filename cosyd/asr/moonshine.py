@@ -17,66 +17,37 @@ company matters, costs more than that: a step of 16 rows 23 instead of 13 ms.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosyd.asr.hotwords import Hotword, Rejected
-from cosyd.asr.loops import cut_loop
 from cosyd.asr.moonshine_beam import BeamSearch
 from cosyd.asr.moonshine_bias import Bias
-from cosyd.asr.moonshine_decoder import log_prob
+from cosyd.asr.moonshine_decoding import Decoding, Said
 from cosyd.asr.moonshine_draft import Begun
 from cosyd.asr.moonshine_hotwords import Favourites
-from cosyd.asr.moonshine_networks import VOCABULARY_FILE, Cache, Decoder, Networks, open_on_processor
+from cosyd.asr.moonshine_networks import VOCABULARY_FILE, Decoder, Networks, open_on_processor
 from cosyd.asr.moonshine_words import spans
 from cosyd.asr.recognizer import Audio, SegmentRequest
 from cosyd.asr.stable import word_key
-from cosyd.asr.tokenizer import EOS, Tokenizer
+from cosyd.asr.tokenizer import Tokenizer
 from cosyd.spec import FRAME
 from cosyd.types import Backend, Transcript, Word
 
-log = logging.getLogger(__name__)
-
-Array = NDArray[Any]
+Search = Callable[[Decoder, Begun, int], Said]
 
 TOKENS_PER_S = 6.5  # the model's authors' bound on what fits into a second of English
 TOKENS_MARGIN = 8  # so that very short clips can end on their own
 LIMIT_S = 30.0  # the decoder was trained on 194 positions: 30 s at 6.5 tokens/s
 SHORTEST = FRAME.rate_hz // 10  # below 0.1 s the encoder's convolutions have too little to chew on
 OTHERS = 4  # readings told beside the best; later ones differ in a comma
-SAID = "said"  # in a decoder's memory: the newest result
 HOTWORD_BEAM = 4  # paths when hotwords are active: greedy decoding has nothing to choose from
-
-
-@dataclass
-class _Decoding:
-    """Tokens after BOS so far, the log probability of each, and the decoder's cache for them.
-
-    ``logits`` [vocabulary] are those of the token that comes next.
-    """
-
-    tokens: list[int]
-    scores: list[float]
-    logits: Array
-    cache: Cache
-
-
-@dataclass(frozen=True)
-class _Said:
-    """A finished result: tokens, the log probability of each, and a cache that has the audio's keys."""
-
-    tokens: tuple[int, ...]
-    scores: tuple[float, ...]
-    cache: Cache
-    others: tuple[tuple[int, ...], ...] = ()
 
 
 class Moonshine:
@@ -91,6 +62,7 @@ class Moonshine:
         self._vocabulary = vocabulary
         self._beam = beam
         self._favourites = Favourites(vocabulary, name)
+        self._decoding = Decoding(vocabulary, name)
 
     @classmethod
     def load(
@@ -170,74 +142,23 @@ class Moonshine:
 
     # --- decoding ---
 
-    def _decode(self, decoder: Decoder, begun: Begun, most: int, search: BeamSearch | None) -> _Said:
+    def _decode(self, decoder: Decoder, begun: Begun, most: int, search: Search) -> Said:
         begun = replace(begun, tokens=begun.tokens[:most], forced=min(begun.forced, most))
-        if search is None:
-            return self._greedy(decoder, begun, most)
-        return self._beamed(decoder, begun, most, search)
+        return search(decoder, begun, most)
 
-    def _search(self, request: SegmentRequest, bias: Bias | None) -> BeamSearch | None:
-        """None: greedily, as what is shown for a moment is."""
-        paths = 1 if request.quick else self._beam
+    def _search(self, request: SegmentRequest, bias: Bias | None) -> Search:
         if bias is not None:
-            paths = max(paths, HOTWORD_BEAM)
-        return None if paths == 1 else BeamSearch(paths, bias)
-
-    def _greedy(self, decoder: Decoder, begun: Begun, most: int) -> _Said:
-        state = self._begin(decoder, begun)
-        mask = self._first_mask(len(state.tokens), begun.forced)
-        while len(state.tokens) < most:
-            logits = state.logits if mask is None else np.where(mask, state.logits, -np.inf)
-            mask = None
-            token = int(logits.argmax())
-            if token == EOS:
-                break
-            state.scores.append(log_prob(state.logits, token))
-            state.tokens.append(token)
-            if cut := cut_loop(state.tokens):
-                log.info("%s repeated itself; %d tokens cut off", self._name, cut)
-                break
-            state.logits = decoder.step([token], state.cache)[0]
-        said = _Said(tuple(state.tokens), tuple(state.scores[: len(state.tokens)]), state.cache)
-        decoder.memory[SAID] = said
-        return said
-
-    def _begin(self, decoder: Decoder, begun: Begun) -> _Decoding:
-        said: _Said | None = decoder.memory.get(SAID)
-        known = 0 if said is None else begun.known(said.tokens)
-        if said is None or not known:
-            logits, cache = decoder.begin(begun.tokens)
-            scores: list[float] = []
-        else:
-            logits, cache = decoder.resume(said.cache, known, begun.tokens)
-            scores = list(said.scores[:known])
-        rest = begun.after(known)
-        agreed = rest.agreed(logits)
-        tokens = begun.tokens[: known + agreed]
-        scores += [log_prob(row, token) for row, token in zip(logits, rest.tokens[:agreed], strict=False)]
-        if agreed < len(rest.tokens):
-            decoder.shorten(cache, len(tokens))
-        return _Decoding(list(tokens), scores, logits[agreed], cache)
-
-    def _first_mask(self, tokens: int, forced: int) -> Array | None:
-        """Of what may come after so many tokens; None: any. What was forced ends with a word."""
-        return self._vocabulary.starts_word if tokens == forced > 0 else None
-
-    def _beamed(self, decoder: Decoder, begun: Begun, most: int, search: BeamSearch) -> _Said:
-        first, forced = begun.tokens, begun.forced
-        logits, cache = decoder.begin(first)
-        path = search.forced(logits, first[:forced])
-        path = search.agreed(logits[forced:], first[forced:], self._first_mask(forced, forced), path)
-        tokens = len(path.tokens)
-        if tokens < len(first):
-            decoder.shorten(cache, tokens)
-        mask = self._first_mask(tokens, begun.forced)
-        best, *others = search.search(decoder, path, logits[tokens], cache, most, mask)
-        return _Said(best.tokens, best.scores, cache, tuple(other.tokens for other in others))
+            paths = max(1 if request.quick else self._beam, HOTWORD_BEAM)
+            return partial(self._decoding.beamed, search=BeamSearch(paths, bias))
+        if self._beam == 1:
+            return self._decoding.greedy
+        if request.quick:
+            return self._decoding.followed
+        return partial(self._decoding.beamed, search=BeamSearch(self._beam))
 
     # --- results ---
 
-    def _transcript(self, said: _Said, decoder: Decoder, request: SegmentRequest, audio: Audio) -> Transcript:
+    def _transcript(self, said: Said, decoder: Decoder, request: SegmentRequest, audio: Audio) -> Transcript:
         text = self._vocabulary.decode(said.tokens)
         conf = math.exp(sum(said.scores) / len(said.scores)) if said.scores else None
         sure = self._sure(said, text)
@@ -249,7 +170,7 @@ class Moonshine:
         counts = tuple(last - first + 1 for first, last in self._bounds(said.tokens)) if sure else ()
         return Transcript(text, said.tokens, conf, words, sure, tuple(others), counts=counts)
 
-    def _sure(self, said: _Said, text: str) -> tuple[float, ...]:
+    def _sure(self, said: Said, text: str) -> tuple[float, ...]:
         """The least probability among the tokens of each word."""
         sure = [
             min(math.exp(score) for score in said.scores[first : last + 1])
@@ -263,7 +184,7 @@ class Moonshine:
         return [(a, b - 1) for a, b in zip(firsts, [*firsts[1:], len(tokens)], strict=False)]
 
     def _words(
-        self, said: _Said, decoder: Decoder, text: str, sure: Sequence[float], audio: Audio
+        self, said: Said, decoder: Decoder, text: str, sure: Sequence[float], audio: Audio
     ) -> tuple[Word, ...]:
         bounds = self._bounds(said.tokens)
         spoken = [self._last_spoken(said.tokens, first, last) for first, last in bounds]
