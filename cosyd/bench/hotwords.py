@@ -41,8 +41,8 @@ SIZES = (
 PHRASES = (*DRINKS, "iced mocha", "house coffee", *ROASTS, *SIZES)
 KITCHEN_DB = (10, 5)
 TARGET_DB = 5
-CLIPS, QUICK_CLIPS = 55, 6  # of each set; coffee-commands has 110, LibriSpeech test-other 60
-PIPELINE_CLIPS = 28
+CLIPS, QUICK_CLIPS = 110, 6  # of each set; coffee-commands has 110, LibriSpeech test-other 60
+PIPELINE_CLIPS = 110
 FALL, ALARMS = 25, 0.1
 METHOD = (
     f"Drinks, roasts and sizes of coffee-commands ({len(PHRASES)} phrases, score {DEFAULT_SCORE:g}) as "
