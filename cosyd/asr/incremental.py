@@ -169,7 +169,8 @@ class IncrementalDecoder:
 
     def _partial(self, utterance: Utterance, decode: Decode) -> list[Partial]:
         stable, newest = utterance.stable.text, utterance.transcript
-        text = utterance.screen.show(keep_promise(stable, newest.text), newest.sure, stable)
+        at = (decode.end_sample - utterance.start_sample) / self._rate_hz
+        text = utterance.screen.show(keep_promise(stable, newest.text), newest.sure, stable, at)
         if not text or (text, stable) == utterance.shown:
             return []
         utterance.shown = text, stable

@@ -1,5 +1,6 @@
 """The listener: beginnings and ends of utterances, what their finals hear, restarts."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -281,6 +282,22 @@ def test_doubtful_text_is_dropped() -> None:
     rig = Rig(Unsure()).feed(stream(Piece(500), Piece(1_000, 1), PAUSE))
     assert rig.of(Partial) == []
     assert [final.text for final in rig.finals] == [""]
+
+
+@pytest.mark.parametrize(("partial_ms", "shown"), [(200, ""), (900, "w1 w2 w3 w4 w5")])
+def test_the_less_often_results_come_the_less_sure_words_are_shown(partial_ms: int, shown: str) -> None:
+    class Fair(FakeRecognizer):
+        def transcribe(self, requests):  # type: ignore[no-untyped-def]
+            return [
+                replace(said, sure=(0.99,) * (len(said.tokens) - 1) + (0.8,))
+                for said in super().transcribe(requests)
+            ]
+
+    rig = Rig(Fair(), rate_hz=48_000, asr=AsrConfig(partial_ms=partial_ms))
+    rig.feed(stream(Piece(1_000), *sentence(1, 9)))
+    first = next(decode for decode in rig.decodes if decode.kind == "partial")
+    early = [p.text for p in rig.of(Partial) if p.end_sample == first.end_sample]
+    assert early == [shown] * bool(shown)
 
 
 def test_speech_and_silence_for_five_minutes() -> None:

@@ -1,69 +1,107 @@
-"""What of an utterance is shown while it grows: sure words at once, others when they are said again."""
+"""What of an utterance is shown while it grows: words that will most likely stay."""
 
 import pytest
 
-from cosyd.asr.screen import CHANGED_BY, SURE, SURE_LAST, Screen
+from cosyd.asr.screen import WORDS_BEFORE, Screen, probabilities
 
-SURE_OF_IT, FAIR, DOUBT = 0.99, (SURE + SURE_LAST) / 2, SURE - 0.01
+SURE_OF_IT, DOUBT, NO = 0.99, 0.85, 0.05
+PAUSE_S = 0.3  # from result to result
 
 
-def after(*results: tuple[str, float] | tuple[str, tuple[float, ...]], promised: str = "") -> list[str]:
+def after(
+    *results: tuple[str, float] | tuple[str, tuple[float, ...]], promised: str = "", pause_s: float = PAUSE_S
+) -> list[str]:
     """What is shown after each result; one probability is of all its words."""
     screen = Screen()
     shown = []
-    for text, sure in results:
+    for count, (text, sure) in enumerate(results, start=1):
         each = (sure,) * len(text.split()) if isinstance(sure, float) else sure
-        shown.append(screen.show(text, each, promised))
+        shown.append(screen.show(text, each, promised, count * pause_s))
     return shown
+
+
+def of_last(text: str, *sure: float, again: int = 0) -> float:
+    """The probability that the last word stays."""
+    return probabilities(text.split(), sure, again)[-1]
 
 
 def test_sure_words_are_shown_at_once() -> None:
     assert after(("a b c", SURE_OF_IT)) == ["a b c"]
 
 
-def test_the_last_word_needs_to_be_surer() -> None:
-    assert after(("a b c", FAIR)) == ["a b"]
-
-
 def test_nothing_is_shown_from_a_doubtful_word_on() -> None:
-    assert after(("a b c d", (SURE_OF_IT, DOUBT, SURE_OF_IT, SURE_OF_IT))) == ["a"]
+    assert after(("a b c d", (SURE_OF_IT, NO, SURE_OF_IT, SURE_OF_IT))) == ["a"]
+    assert after(("a", NO)) == [""]
 
 
-def test_what_is_said_twice_is_shown() -> None:
-    assert after(("a b", DOUBT), ("a b c", DOUBT)) == ["", "a b"]
+def test_a_doubtful_word_is_shown_when_enough_sure_ones_wait_behind_it() -> None:
+    words = "a b c d e f g h i j"
+    sure = (SURE_OF_IT, 0.5, *(0.999,) * 8)
+    shown = [len(after((" ".join(words.split()[:n]), sure[:n]))[0].split()) for n in range(2, 11)]
+    assert shown == sorted(shown)
+    assert shown[0] == 1
+    assert shown[-1] == 10
+    assert set(shown) <= {1, *range(2, 11)} - {2}  # never the doubtful one as the last
 
 
-def test_a_first_word_alone_needs_two_results() -> None:
-    assert after(("a", SURE_OF_IT), ("a", SURE_OF_IT)) == ["", "a"]
+def test_what_is_said_again_is_shown() -> None:
+    assert after(("a b", (SURE_OF_IT, DOUBT)), ("a b", (SURE_OF_IT, DOUBT))) == ["a", "a b"]
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [("a b b b", "a b"), ("a b c b c", "a b c b"), ("no, No way", "no,"), ("a b a", "a b a")],
-)
-def test_an_echo_waits(text: str, shown: str) -> None:
-    """Some say things twice, some decoders have lost the thread: the next result tells."""
-    assert after((text, SURE_OF_IT), (text, SURE_OF_IT)) == [shown, text]
+def test_where_results_come_less_often_words_are_shown_with_less() -> None:
+    fair = ("a b", (SURE_OF_IT, 0.8))
+    assert after(fair, pause_s=0.2) == ["a"]
+    assert after(fair, pause_s=0.9) == ["a b"]
 
 
-def test_a_change_needs_several_results_and_what_follows_does_not() -> None:
-    shown = after(("a b", SURE_OF_IT), *[("a x y", SURE_OF_IT)] * CHANGED_BY)
-    assert shown == ["a b", *["a b y"] * (CHANGED_BY - 1), "a x y"]
+def test_what_has_not_become_surer_for_long_is_shown() -> None:
+    results = [("a b", (SURE_OF_IT, 0.4))] * 20
+    shown = after(*results)
+    assert shown[:2] == ["a", "a"]
+    assert shown[-1] == "a b"
+    others = [(f"a {word}", (SURE_OF_IT, 0.4)) for word in "bcdefghijklmnopqrstu"]
+    assert set(after(*others)) == {"a"}
 
 
-def test_one_result_that_has_it_as_it_was_is_enough_against_a_change() -> None:
-    changes = [("a x y", SURE_OF_IT)] * (CHANGED_BY - 1)
-    assert after(("a b", SURE_OF_IT), *changes, ("a b y", SURE_OF_IT), *changes)[-1] == "a b y"
+def test_what_makes_a_word_likely_to_stay() -> None:
+    usual = of_last("a b", 0.9, 0.9)
+    assert of_last("a b", 0.9, 0.8) < usual < of_last("a b", 0.9, 0.95)
+    assert of_last("a b", 0.5, 0.9) < usual
+    assert of_last("a b", 0.9, 0.9, again=2) > usual
+    assert of_last("a b", 0.9, 0.9, again=1) == usual
+    alone, followed = (probabilities(["a", "b"][:n], (0.9, 0.9)[:n], 0)[0] for n in (1, 2))
+    assert followed > alone
 
 
-def test_a_passing_change_is_never_seen() -> None:
+def test_words_further_back_tell_nothing() -> None:
+    words = "abcdefgh"[: WORDS_BEFORE + 2]
+    near, far = ([0.9] * len(words) for _ in range(2))
+    far[0], near[1] = 0.1, 0.1
+    usual = probabilities(words, [0.9] * len(words), 0)[-1]
+    assert probabilities(words, far, 0)[-1] == usual > probabilities(words, near, 0)[-1]
+
+
+@pytest.mark.parametrize("text", ["a b b", "a b c b c", "no, No"])
+def test_an_echo_waits(text: str) -> None:
+    """Some say things twice, some decoders have lost the thread: what follows tells."""
+    (shown,) = after((text, SURE_OF_IT))
+    assert len(shown.split()) < len(text.split())
+    assert after((text, SURE_OF_IT), (f"{text} x y", SURE_OF_IT))[-1].lower() == f"{text} x y".lower()
+
+
+def test_what_returns_later_is_no_echo() -> None:
+    assert after(("a b a", SURE_OF_IT)) == ["a b a"]
+
+
+def test_what_is_shown_does_not_change_and_what_follows_is_shown() -> None:
+    shown = after(("a b", SURE_OF_IT), *[("a x y", SURE_OF_IT)] * 6)
+    assert shown == ["a b", *["a b y"] * 6]
     assert after(("a b", SURE_OF_IT), ("x", SURE_OF_IT), ("a b c", SURE_OF_IT)) == ["a b", "a b", "a b c"]
+    assert after(("a b c", SURE_OF_IT), ("a", SURE_OF_IT), ("a d", SURE_OF_IT)) == ["a b c"] * 3
 
 
-def test_words_that_are_gone_stay_until_something_takes_their_place() -> None:
-    shown = after(("a b c", SURE_OF_IT), ("a", SURE_OF_IT), ("a", SURE_OF_IT), ("a d", SURE_OF_IT))
-    assert shown == ["a b c", "a b c", "a b c", "a b c"]
-    assert after(("a b c", SURE_OF_IT), *[("a d e", SURE_OF_IT)] * CHANGED_BY)[-1] == "a d e"
+def test_what_follows_a_change_is_shown_when_it_is_sure_only() -> None:
+    assert after(("a b", SURE_OF_IT), ("a x y z", (*(SURE_OF_IT,) * 3, NO)))[-1] == "a b y"
 
 
 def test_case_and_marks_are_no_change() -> None:
@@ -71,19 +109,19 @@ def test_case_and_marks_are_no_change() -> None:
 
 
 def test_what_is_promised_is_always_shown() -> None:
-    assert after(("a b c", DOUBT), promised="a b") == ["a b"]
+    assert after(("a b c", NO), promised="a b") == ["a b"]
     screen = Screen()
-    assert screen.show("x y", (SURE_OF_IT,) * 2, "") == "x y"
-    assert screen.show("a b c", (DOUBT,) * 3, "a b") == "a b"
-    assert screen.show("a b, z", (DOUBT,) * 3, "a b,") == "a b,"
+    assert screen.show("x y", (SURE_OF_IT,) * 2, "", 0.3) == "x y"
+    assert screen.show("a b c", (NO,) * 3, "a b", 0.6) == "a b"
+    assert screen.show("a b, z", (NO,) * 3, "a b,", 0.9) == "a b,"
 
 
 def test_a_recogniser_that_does_not_tell_is_shown_as_it_is() -> None:
     assert after(("a b", ()), ("x", ())) == ["a b", "x"]
 
 
-@pytest.mark.parametrize("promised", ["a", "a b"])
-def test_probabilities_are_of_the_last_words(promised: str) -> None:
-    """What comes before them was settled earlier and is shown as soon as it is promised."""
-    known = 3 - len(promised.split())
-    assert after(("a b c", (SURE_OF_IT,) * known), promised=promised) == ["a b c"]
+def test_probabilities_are_of_the_last_words() -> None:
+    """What comes before them was settled earlier; of a text that got shorter the first have no word."""
+    assert after(("a b c", (SURE_OF_IT,))) == ["a b c"]
+    assert after(("a b c", (NO,))) == ["a b"]
+    assert probabilities(["b", "c"], (NO, 0.9, 0.9), 0) == probabilities(["b", "c"], (0.9, 0.9), 0)
