@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 # Opening takes ~0.1 s for a sound card and up to some seconds for a Bluetooth one or a sound server.
 OPEN_TIMEOUT_S = 10.0
+# Between looks at a device that delivers: each wakes Python up, and of the second in which a loss is to be
+# noticed stale_ms are 800 by default, and one look may just miss the last block.
+CALM_LOOK_S = 0.09
 # Before its first block a device may take longer than stale_ms: sound servers and Bluetooth take 1 to 2 s.
 FIRST_BLOCK_S = 3.0
 CLOSE_TIMEOUT_S = 1.5  # closing waits for a block or two
@@ -138,7 +141,7 @@ class DeviceWatch:
 
     def _watch(self, stream: DeviceStream, device: DeviceInfo) -> str:
         newest, since = None, time.monotonic()
-        while not self._stop.wait(LOOK_S):
+        while not self._stop.wait(CALM_LOOK_S if self._track.capturing else LOOK_S):
             self._track.tick()
             now = time.monotonic()
             if self._track.resume_at is not None and self._track.index != newest:

@@ -14,7 +14,7 @@ from fake_device import HDMI, MIC, FakeSystem, Script, refuse_all
 from cosyd.capture.bounded import LOOK_S, DriverHangs
 from cosyd.capture.device import DeviceInfo
 from cosyd.capture.track import Track
-from cosyd.capture.watch import STOP_TIMEOUT_S, DeviceWatch
+from cosyd.capture.watch import CALM_LOOK_S, STOP_TIMEOUT_S, DeviceWatch
 from cosyd.config.schema import SourceConfig
 from cosyd.errors import UnsupportedFormat
 from cosyd.spec import AudioSpec, SampleFormat
@@ -60,7 +60,7 @@ def test_callbacks_that_stop_without_a_word_are_noticed(ring):
         run.until(lambda: len(system.opened) > 1)  # it tries again
         assert run.running
     assert not ring.exists() and system.closed
-    assert 0.8 + 2 * LOOK_S < 1.0  # one look may just miss the last frame, another just miss the 800 ms
+    assert 0.8 + 2 * CALM_LOOK_S < 1.0  # one look may just miss the last frame, another just miss the 800 ms
 
 
 def test_a_replug_under_another_index_is_found_by_name(ring):
