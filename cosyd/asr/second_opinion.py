@@ -12,6 +12,14 @@ short by as much gave 24.7 % instead of 23.2 %, one of digital silence 23.9 %, a
 greedily. With the beam that finals have by default little is left to gain: on 60 clips through the whole
 pipeline 9.29 % without, 9.13 % with it (below 0.9) in quiet, 31.9 % and 31.5 % (below 0.8) in the kitchen. It
 takes up to three times the time, so it is off by default.
+
+Nor is there more in deciding with both framings together. Of 2,683 finals of training speech (24,812 words)
+778 had two readings within 0.5 nats of each other; with those ranked by the product of both framings'
+probabilities 3,182 instead of 3,240 words were wrong, 91 finals were better and 51 worse, and on the
+evaluation sets 923 instead of 926 of 4,502. Other framings (5 % faster or slower, a shorter beginning or end,
+twice as loud, half a second of silence before), three of them at once, and a beam that all of them steer
+differ from that by chance, as do readings chosen for the least expected errors, and activations that are not
+rounded to 8 bits change nothing at all.
 """
 
 from __future__ import annotations
