@@ -14,7 +14,7 @@ from cosyd.bench import speech
 from cosyd.bench.reel import Reel, make_reel, texts_by_clip
 from cosyd.bench.report import Report
 from cosyd.bench.session import play
-from cosyd.bench.speech import Audio
+from cosyd.bench.speech import Audio, Clip
 from cosyd.bench.text import normalise
 from cosyd.config.paths import Paths
 from cosyd.config.schema import AsrConfig, PathsConfig
@@ -26,10 +26,14 @@ as it is processed; finals, as a subscriber gets them, are put back to clips by 
 same model fed each clip by itself, greedily as its own library does, without VAD, endpoint, front end and
 daemon; *direct, beam*: with the beam of our finals. Noise is a kitchen, 5 dB below the active speech. Both
 sides are lower-cased, without punctuation, numbers spelled out. Targets: above direct by 1 point at most;
-in noise not above it."""
+in noise not above it. The texts of coffee-commands were accepted where two recognisers agreed on whole clips,
+one of them this model: clips that it gets wrong when it is fed them are not there, clips that any other way
+of hearing gets wrong are. kathleen was read from a script, by one speaker; settings were chosen on such
+speech, so that it has no target."""
 
 SNR_DB = 5
 NOISE = "kitchen"
+SCRIPTED, SCRIPTED_CLIPS = "kathleen", 150
 CLEAN_POINTS = 1.0  # that clips in one recording may be worse than clips by themselves
 
 Spoil = Callable[[Audio, int], Audio]
@@ -47,8 +51,8 @@ def run(quick: bool) -> dict[str, Any]:
     greedy, beam = load_recognizer(AsrConfig(beam=1), store), load_recognizer(AsrConfig(), store)
     rows = []
     with tempfile.TemporaryDirectory(prefix="cosyd-bench-") as folder:
-        for name in speech.EVAL_SETS:
-            clips = list(speech.eval_clips(name, 4 if quick else None))
+        for name in (*speech.EVAL_SETS, SCRIPTED):
+            clips = _clips(name, quick)
             for condition, spoil in conditions.items():
                 sys.stderr.write(f"wer: {name}, {condition}\n")
                 reel = make_reel(Path(folder) / "reel.wav", clips, spoil)
@@ -58,13 +62,19 @@ def run(quick: bool) -> dict[str, Any]:
                     f"WER above direct: {name}, {condition}",
                     ours - direct,
                     "points",
-                    target=0.0 if spoil else CLEAN_POINTS,
+                    target=None if name == SCRIPTED else 0.0 if spoil else CLEAN_POINTS,
                     note=f"{ours:.2f} % against {direct:.2f} %",
                 )
                 rows.append((name, condition, str(len(clips)), *(f"{x:.2f}" for x in (ours, direct, best))))
     head = ("set", "condition", "clips", "cosyd, WER %", "direct, WER %", "direct, beam, WER %")
     report.table("Word error rate", head, rows)
     return report.as_dict()
+
+
+def _clips(name: str, quick: bool) -> list[Clip]:
+    if name == SCRIPTED:
+        return list(speech.train_clips(name, 4 if quick else SCRIPTED_CLIPS))
+    return list(speech.eval_clips(name, 4 if quick else None))
 
 
 def fed(reel: Reel, recognizer: SegmentRecognizer) -> list[str]:
