@@ -15,6 +15,8 @@ RING = Extension(
     "cosyd.ring._ring",
     sources=[
         "cosyd/ring/_ringmodule.c",
+        "cosyd/ring/_ringreader.c",
+        "cosyd/ring/_ringwriter.c",
         "cosyd/ring/ring_map.c",
         "cosyd/ring/ring_open.c",
         "cosyd/ring/ring_play.c",
@@ -22,7 +24,7 @@ RING = Extension(
         "cosyd/ring/ring_system.c",
         "cosyd/ring/ring_writer.c",
     ],
-    depends=["cosyd/ring/ring_core.h"],
+    depends=["cosyd/ring/ring_core.h", "cosyd/ring/_ringmodule.h"],
     define_macros=[("Py_LIMITED_API", "0x030A0000"), ("_GNU_SOURCE", None)],
     extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra"],
     py_limited_api=True,

@@ -1,4 +1,4 @@
-"""Types of the C extension; ``_ringmodule.c`` is its source."""
+"""Types of the C extension; ``_ringmodule.c``, ``_ringreader.c`` and ``_ringwriter.c`` are its source."""
 
 from os import PathLike
 from typing import Any
