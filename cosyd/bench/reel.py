@@ -14,6 +14,7 @@ from cosyd.client import AsrFinal
 from cosyd.spec import FRAME
 
 PAUSE_S = 1.5  # more than the longest patience of the endpoint, 1.2 s after very short speech
+REACH_S = 0.2  # into a clip, from which on a final has to do with it
 
 
 @dataclass(frozen=True)
@@ -76,3 +77,17 @@ def texts_by_clip(reel: Reel, finals: Sequence[AsrFinal]) -> list[str]:
         overlaps = [min(final.end, clip.end) - max(final.start, clip.start) for clip in reel.clips]
         texts[int(np.argmax(overlaps))].append(final.text)
     return [" ".join(parts) for parts in texts]
+
+
+def said_and_heard(reel: Reel, finals: Sequence[AsrFinal]) -> list[tuple[str, str]]:
+    """The text and what was recognised, of each clip; of neighbours that one final reaches into, of all of
+    them together: where noise fills the pause between them they are one utterance, and no word is wrong."""
+    texts = texts_by_clip(reel, finals)
+    groups: list[tuple[list[str], list[str]]] = []
+    for number, (clip, text) in enumerate(zip(reel.clips, texts, strict=True)):
+        before = reel.clips[number - 1].end - REACH_S
+        if not number or not any(f.start < before and f.end > clip.start + REACH_S for f in finals):
+            groups.append(([], []))
+        groups[-1][0].append(clip.text)
+        groups[-1][1].append(text)
+    return [(" ".join(said), " ".join(filter(None, heard))) for said, heard in groups]

@@ -11,7 +11,7 @@ from typing import Any
 from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
 from cosyd.asr.recognizers import load_recognizer
 from cosyd.bench import speech
-from cosyd.bench.reel import Reel, make_reel, texts_by_clip
+from cosyd.bench.reel import Reel, make_reel, said_and_heard
 from cosyd.bench.report import Report
 from cosyd.bench.session import play
 from cosyd.bench.speech import Audio, Clip
@@ -22,14 +22,14 @@ from cosyd.models.store import ModelStore
 
 METHOD = """\
 The clips of a set with 1.5 s of silence between them as one recording, which the real daemon plays as fast
-as it is processed; finals, as a subscriber gets them, are put back to clips by their times. *Direct* is the
-same model fed each clip by itself, greedily as its own library does, without VAD, endpoint, front end and
-daemon; *direct, beam*: with the beam of our finals. Noise is a kitchen, 5 dB below the active speech. Both
-sides are lower-cased, without punctuation, numbers spelled out. Targets: above direct by 1 point at most;
-in noise not above it. The texts of coffee-commands were accepted where two recognisers agreed on whole clips,
-one of them this model: clips that it gets wrong when it is fed them are not there, clips that any other way
-of hearing gets wrong are. kathleen was read from a script, by one speaker; settings were chosen on such
-speech, so that it has no target."""
+as it is processed; finals, as a subscriber gets them, are put back to clips by their times, those that reach
+into two to both. *Direct* is the same model fed each clip by itself, greedily as its own library does,
+without VAD, endpoint, front end and daemon; *direct, beam*: with the beam of our finals. Noise is a kitchen,
+5 dB below the active speech. Both sides are lower-cased, without punctuation, numbers spelled out. Targets:
+above direct by 1 point at most; in noise not above it. The texts of coffee-commands were accepted where two
+recognisers agreed on whole clips, one of them this model: clips that it gets wrong when it is fed them are
+not there, clips that any other way of hearing gets wrong are. kathleen was read from a script, by one
+speaker; settings were chosen on such speech, so that it has no target."""
 
 SNR_DB = 5
 NOISE = "kitchen"
@@ -56,8 +56,8 @@ def run(quick: bool) -> dict[str, Any]:
             for condition, spoil in conditions.items():
                 sys.stderr.write(f"wer: {name}, {condition}\n")
                 reel = make_reel(Path(folder) / "reel.wav", clips, spoil)
-                ours = wer(reel, texts_by_clip(reel, play(reel.path, realtime=False).finals))
-                direct, best = wer(reel, fed(reel, greedy)), wer(reel, fed(reel, beam))
+                ours = wer(said_and_heard(reel, play(reel.path, realtime=False).finals))
+                direct, best = wer(fed(reel, greedy)), wer(fed(reel, beam))
                 report.add(
                     f"WER above direct: {name}, {condition}",
                     ours - direct,
@@ -77,15 +77,14 @@ def _clips(name: str, quick: bool) -> list[Clip]:
     return list(speech.eval_clips(name, 4 if quick else None))
 
 
-def fed(reel: Reel, recognizer: SegmentRecognizer) -> list[str]:
-    """What the recogniser makes of each clip by itself."""
-    return [recognizer.transcribe([SegmentRequest(clip.audio)])[0].text for clip in reel.clips]
+def fed(reel: Reel, recognizer: SegmentRecognizer) -> list[tuple[str, str]]:
+    """The text of each clip and what the recogniser makes of it by itself."""
+    return [(clip.text, recognizer.transcribe([SegmentRequest(clip.audio)])[0].text) for clip in reel.clips]
 
 
-def wer(reel: Reel, texts: Sequence[str]) -> float:
-    """Word error rate over all clips of the reel, in percent."""
+def wer(texts: Sequence[tuple[str, str]]) -> float:
+    """Word error rate in percent over pairs of what was said and what was heard."""
     import jiwer
 
-    return 100 * float(
-        jiwer.wer([normalise(clip.text) for clip in reel.clips], [normalise(t) for t in texts])
-    )
+    said, heard = ([normalise(text) for text in each] for each in zip(*texts, strict=True))
+    return 100 * float(jiwer.wer(said, heard))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosyd.bench.reel import make_reel, texts_by_clip
+from cosyd.bench.reel import make_reel, said_and_heard, texts_by_clip
 from cosyd.bench.report import Figure, Report, markdown, number, percentiles, save
 from cosyd.bench.speech import Clip
 from cosyd.client import AsrFinal
@@ -99,3 +99,14 @@ def test_texts_return_to_the_clips_they_overlap(tmp_path: Path) -> None:
         final(1.7, 2.0, "ghost"),
     ]
     assert texts_by_clip(reel, finals) == ["one ghost", "two three"]
+
+
+def test_what_one_final_says_of_two_clips_is_held_against_both(tmp_path: Path) -> None:
+    clips = [clip(number, 0.5) for number in (1, 2, 3)]
+    reel = make_reel(tmp_path / "reel.wav", clips, pause_s=1.0)
+    first, second, third = reel.clips
+    said = first.text, second.text, third.text
+    apart = [final(each.start, each.end, text) for each, text in zip(reel.clips, "abc", strict=True)]
+    assert said_and_heard(reel, apart) == list(zip(said, "abc", strict=True))
+    both = [final(first.start, second.end, "a b"), final(third.start - 0.3, third.end, "c")]
+    assert said_and_heard(reel, both) == [(f"{said[0]} {said[1]}", "a b"), (said[2], "c")]
