@@ -280,6 +280,8 @@ def _add_bench(commands: Commands[Parser]) -> None:
         "--only",
         metavar="PART",
         nargs="+",
+        action="extend",
+        default=[],
         help="array, echo, streaming: measure these parts anew and keep the others' results",
     )
     bench.add_argument(

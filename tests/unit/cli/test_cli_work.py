@@ -139,6 +139,16 @@ def test_a_quick_bench_is_not_kept(cosyd, ring_bench: Path) -> None:
     assert list(ring_bench.iterdir()) == []
 
 
+def test_parts_may_be_named_one_by_one(cosyd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one alone would be measured without a word about the others."""
+    asked: list[list[str]] = []
+    fake = ModuleType("cosyd.bench.array")
+    fake.run = lambda quick, only: asked.append(only) or {**RESULT, "environment": report.environment()}
+    monkeypatch.setitem(sys.modules, "cosyd.bench.array", fake)
+    cosyd("bench", "array", "--quick", "--json", "--only", "cost", "--only", "words", "beams")
+    assert asked == [["cost", "words", "beams"]]
+
+
 def test_hours_belong_to_streaming_models(cosyd, ring_bench: Path) -> None:
     done = cosyd("bench", "ring", "--hours", "10")
     assert (done.code, done.out) == (2, "")
