@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from cosyd.asr.stable import common_prefix, keep_promise, split_words, word_key
@@ -86,7 +87,7 @@ class Screen:
         if same == len(self._shown) or same < least:
             end = max(same, least)
         else:  # what follows the words that differ is shown all the same
-            kept = words[:least] + self._shown[least:]
+            kept = words[:least] + _respelt(self._shown[least:], words[least:])
             words, end = split_words(keep_promise(" ".join(kept), text)), len(kept)
         self._shown = words[: end + _best(worth[len(worth) - len(words) + end :])]
         return " ".join(self._shown)
@@ -121,6 +122,16 @@ def probabilities(keys: Sequence[str], sure: Sequence[float], again: int) -> lis
         )
         for i in range(len(keys))
     ]
+
+
+def _respelt(shown: Sequence[str], words: Sequence[str]) -> list[str]:
+    """The words that are shown, with case and marks of those in a newer result that are the same words: the
+    last word of what was heard often ends a sentence that goes on."""
+    spelt = list(shown)
+    keys = [word_key(word) for word in shown], [word_key(word) for word in words]
+    for i, j, size in SequenceMatcher(None, *keys, autojunk=False).get_matching_blocks():
+        spelt[i : i + size] = words[j : j + size]
+    return spelt
 
 
 def _best(worth: Sequence[float]) -> int:

@@ -108,6 +108,16 @@ def test_case_and_marks_are_no_change() -> None:
     assert after(("a b.", SURE_OF_IT), ("A b, c", SURE_OF_IT)) == ["a b.", "A b, c"]
 
 
+def test_marks_are_the_newest_also_where_another_word_stays() -> None:
+    """A result's last word often ends a sentence that goes on."""
+    shown = after(
+        ("he was with for good.", SURE_OF_IT),
+        ("He was received for good in the. End.", SURE_OF_IT),
+        ("He was received for good, in the end of all", SURE_OF_IT),
+    )
+    assert shown[1:] == ["He was with for good in the. End.", "He was with for good, in the end of all"]
+
+
 def test_what_is_promised_is_always_shown() -> None:
     assert after(("a b c", NO), promised="a b") == ["a b"]
     screen = Screen()
