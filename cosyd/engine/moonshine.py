@@ -41,7 +41,7 @@ BOS = 1
 SAMPLES: Range = (1_600, 80_000, 480_000)  # 0.1, 5 and 30 s
 FRAMES: Range = (2, 207, 1_248)  # what the encoder makes of these
 TOKENS: Range = (1, 8, 256)  # 30 s at 6.5 tokens/s, what was said before, and a margin
-ROWS: Range = (1, 4, 8)  # of a beam
+ROWS: Range = (1, 4, 20)  # of a beam: the widest of asr.beam, and the paths for hotwords
 ROW_INPUT = "cache_rows"
 CONVOLUTIONS = ((127, 64), (7, 3), (3, 2))  # the encoder's first layers: samples under each, and its step
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from annotated_types import Le
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
 
@@ -19,9 +20,11 @@ from faulty import Faulty, Switch
 
 from cosyd.asr.hotwords import Hotword
 from cosyd.asr.moonshine import Moonshine
+from cosyd.asr.moonshine_beam import FAVOURED
 from cosyd.asr.moonshine_device import DeviceNetworks
 from cosyd.asr.recognizer import SegmentRequest
 from cosyd.asr.tokenizer import Tokenizer
+from cosyd.config.schema import AsrConfig
 from cosyd.engine.compile import BuildRequest, compile_plan
 from cosyd.engine.golden import Best
 from cosyd.engine.library import load_library
@@ -29,6 +32,7 @@ from cosyd.engine.managed import ManagedEngine
 from cosyd.engine.memory import HostMemory
 from cosyd.engine.moonshine import (
     LAYERS,
+    ROWS,
     WINDOW,
     DecoderFeeds,
     Parts,
@@ -234,3 +238,17 @@ class _Off:
             name: value + value.std() * self._rng.standard_normal(value.shape).astype(value.dtype)
             for name, value in outputs.items()
         }
+
+
+def test_the_widest_beam_with_hotwords_is_within_the_profile() -> None:
+    (widest,) = (bound.le for bound in AsrConfig.model_fields["beam"].metadata if isinstance(bound, Le))
+    assert widest + FAVOURED <= ROWS[2]
+
+
+def test_a_wide_beam_with_hotwords_is_decoded_through_tensorrt_s_api(
+    folder: Path, parts: Parts, beckett: np.ndarray
+) -> None:
+    wide = opened(folder, parts, on_fake_tensorrt, beam=16)
+    noise = np.random.default_rng(3).normal(0, 0.2, 24_000).astype(np.float32)  # many paths are as likely
+    hotwords = (Hotword("matter"), Hotword("failed"), Hotword("ever"))
+    assert text(wide, SegmentRequest(beckett[:24_000] + noise, hotwords=hotwords)).tokens
