@@ -12,7 +12,7 @@ from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any, Protocol
 
-from cosyd.ring import Block, RingReader, RingWriter, WriterState
+from cosyd.ring import RingReader, RingWriter
 from cosyd.spec import AudioSpec, SampleFormat
 
 SPEC = AudioSpec(48_000, 8, SampleFormat.S16)
@@ -27,20 +27,10 @@ HEED_EVERY = 64  # blocks between two looks at how far the reader is; far less t
 # --- the receiving process -----------------------------------------------------------------------------
 
 
-def _arriving(reader: RingReader, most: int) -> Iterator[Block]:
-    """Blocks as they come, until the writer is gone."""
-    while True:
-        block = reader.read(most, LONGEST_WAIT_S)
-        if block is not None:
-            yield block
-        elif reader.writer is not WriterState.LIVE:
-            return
-
-
 def _ring_blocks(source: Any, most: int) -> Iterator[bytes]:
     with RingReader.attach(source) as reader:
         yield b""  # attached
-        for block in _arriving(reader, most):
+        for block in reader.blocks(most, LONGEST_WAIT_S):
             yield block.frames.tobytes()
 
 
@@ -79,7 +69,7 @@ def receive_published(source: Path, answers: Connection) -> None:
     ``RingWriter.time_writes``), which the ring gives for a block's last frame."""
     with RingReader.attach(source) as reader:
         answers.send_bytes(b"")
-        blocks = _arriving(reader, FRAMES)
+        blocks = reader.blocks(FRAMES, LONGEST_WAIT_S)
         answers.send([time.monotonic_ns() - reader.time_ns(block.end - 1) for block in blocks])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -140,6 +141,19 @@ class RingReader:
             return None
         index, start, end, lost, gap = found
         return Block(index, self._frames[start:end], lost, gap)
+
+    def blocks(self, max_frames: int, timeout_s: float) -> Iterator[Block]:
+        """Each as it comes, until the writer has ended or is gone and nothing is left. See ``read``.
+
+        ``timeout_s``: of each wait; after it the writer is looked at.
+        """
+        while True:
+            writer = self.writer  # before the read: what it wrote last is there then
+            block = self.read(max_frames, timeout_s)
+            if block is not None:
+                yield block
+            elif writer is not WriterState.LIVE:
+                return
 
     def intact(self, block: Block) -> bool:
         """Whether what was read from ``block`` so far is what was captured: call it after using the frames.

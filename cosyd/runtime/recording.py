@@ -20,7 +20,7 @@ from cosyd.capture.write import SoundFile
 from cosyd.config.schema import Config, SourceConfig
 from cosyd.errors import AudioError
 from cosyd.models.store import ModelStore
-from cosyd.ring import Block, RingReader, WriterState
+from cosyd.ring import RingReader
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Recorder:
 def raw_pieces(reader: RingReader, most_s: float | None, until: int | None = None) -> Iterator[Piece]:
     """What the device delivers, copied, until its source ends, for ``most_s`` or to the sample ``until``."""
     first: int | None = None
-    for block in _blocks(reader):
+    for block in reader.blocks(reader.spec.frames(PIECE_S), WAIT_S):
         first = block.index if first is None else first
         end = until if most_s is None else first + reader.spec.frames(most_s)
         frames = block.frames if end is None else block.frames[: max(0, end - block.index)]
@@ -133,16 +133,6 @@ def raw_pieces(reader: RingReader, most_s: float | None, until: int | None = Non
         if reader.intact(block) and len(frames):
             yield piece
         if end is not None and block.index + len(block.frames) >= end:
-            return
-
-
-def _blocks(reader: RingReader) -> Iterator[Block]:
-    while True:
-        writer = reader.writer
-        block = reader.read(reader.spec.frames(PIECE_S), WAIT_S)
-        if block is not None:
-            yield block
-        elif writer is not WriterState.LIVE:
             return
 
 

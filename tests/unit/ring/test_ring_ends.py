@@ -142,3 +142,13 @@ def test_no_descriptor_is_left(ring_path: Path) -> None:
         with pytest.raises(RingNotFound):
             RingReader.attach(ring_path)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_blocks_come_until_the_writer_has_ended_and_all_is_read(ring_path: Path) -> None:
+    with RingWriter.open(ring_path, MONO, 1.0) as writer, RingReader.attach(ring_path) as reader:
+        writer.write(ramp(0, 250))
+        blocks = reader.blocks(100, 0.001)
+        lengths = [len(next(blocks).frames) for _ in range(3)]
+        writer.write(ramp(250, 30))
+        writer.close()
+        assert [*lengths, *(len(block.frames) for block in blocks)] == [100, 100, 50, 30]
