@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cosyd.bench.text import normalise
+from cosyd.bench.text import edit_distance, normalise
 
 DRAWS = 2_000
 SEED = 5
@@ -56,16 +56,6 @@ class Tally:
             found[phrase] = text.count(pattern)
             text = text.replace(pattern, " | ")
         return +found
-
-
-def edit_distance(a: Sequence[str], b: Sequence[str]) -> int:
-    """Words to insert, delete or replace."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, start=1):
-        diagonal, row[0] = row[0], i
-        for j, y in enumerate(b, start=1):
-            diagonal, row[j] = row[j], min(diagonal + (x != y), row[j] + 1, row[j - 1] + 1)
-    return row[-1]
 
 
 def fall(without: Tally, by: Tally) -> float:

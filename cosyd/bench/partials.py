@@ -17,7 +17,7 @@ from cosyd.asr.recognizers import load_recognizer
 from cosyd.bench.report import Report, percentiles
 from cosyd.bench.shown import Shown
 from cosyd.bench.speech import EVAL_SETS, Audio, Clip, eval_clips
-from cosyd.bench.text import normalise
+from cosyd.bench.text import edit_distance, normalise
 from cosyd.bench.virtual import VirtualQueue
 from cosyd.config.paths import Paths
 from cosyd.config.schema import AsrConfig, EndpointConfig, PathsConfig, VadConfig
@@ -158,9 +158,7 @@ class _Watch:
 
 def errors(reference: str, text: str) -> int:
     """Words wrong, missing or too many."""
-    from rapidfuzz.distance import Levenshtein
-
-    return int(Levenshtein.distance(normalise(reference).split(), normalise(text).split()))
+    return edit_distance(normalise(reference).split(), normalise(text).split())
 
 
 def _tell(report: Report, name: str, clips: Sequence[Clip], watched: Watched) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cosyd.asr.streaming.recognizer import CachedStateRecognizer
 from cosyd.bench.report import Report, number
 from cosyd.bench.streaming_model import Size, save_ctc, save_transducer
+from cosyd.bench.text import edit_distance
 from cosyd.spec import FRAME
 
 Audio = NDArray[np.float32]
@@ -93,11 +94,11 @@ def _beside_sherpa(report: Report, case: Case, clips: list[Audio], rounds: int) 
         for _ in range(rounds):
             for count in (1, STREAMS):
                 used = clips[:count]
-                cost, ours = _timed(lambda used=used: _cosyd(recognizer, used))  # type: ignore[misc]
+                cost, ours = _timed(_cosyd, recognizer, used)
                 costs.setdefault(("cosyd", count), []).append(cost)
                 theirs = []
                 for way, together in (("in turn", False), ("together", True)):
-                    cost, text = _timed(lambda used=used, t=together: _sherpa(peer, used, t))  # type: ignore[misc]
+                    cost, text = _timed(_sherpa, peer, used, together)
                     costs.setdefault((way, count), []).append(cost)
                     theirs.append(text)
                 said.add(ours, *theirs)
@@ -135,9 +136,7 @@ class Said:
 
 
 def _distance(tokens: Tokens, others: Tokens) -> int:
-    from rapidfuzz.distance import Levenshtein
-
-    return sum(Levenshtein.distance(a, b) for a, b in zip(tokens, others, strict=True))
+    return sum(edit_distance(a, b) for a, b in zip(tokens, others, strict=True))
 
 
 def _ratio(costs: Costs, count: int, way: str) -> float:
@@ -162,9 +161,9 @@ def _loaded(folder: Path, paths: int = 1) -> Iterator[CachedStateRecognizer]:
         recognizer.close()
 
 
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+def _timed(work: Callable[..., Tokens], *what: Any) -> tuple[float, Tokens]:
     begun = time.process_time()
-    result = work()
+    result = work(*what)
     return time.process_time() - begun, result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 _BELOW_20 = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -65,3 +66,10 @@ def _ascii(text: str) -> str:
     """Letters without their accents, typographic apostrophes as plain ones."""
     text = text.replace("’", "'").replace("‘", "'").replace("—", " ").replace("–", " ")
     return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+
+
+def edit_distance(a: Sequence[str], b: Sequence[str]) -> int:
+    """Words to insert, delete or replace."""
+    from rapidfuzz.distance import Levenshtein
+
+    return int(Levenshtein.distance(a, b))
