@@ -72,3 +72,5 @@ class FrameSpec:
 
 
 FRAME = FrameSpec()
+
+FLOOR_DB = -120.0  # digital silence is -inf dB; 20 dB below the noise of the best 16-bit recording

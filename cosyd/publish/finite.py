@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-FLOOR_DB = -120.0  # digital silence is -inf dB; 20 dB below the noise of the best 16-bit recording
+from cosyd.spec import FLOOR_DB
 
 
 def finite_or(value: float | None, otherwise: float | None) -> float | None:

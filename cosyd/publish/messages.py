@@ -157,7 +157,7 @@ class Vad(Message, kw_only=True, frozen=True, tag="vad"):
 
 
 class Level(Message, kw_only=True, frozen=True, tag="level"):
-    """Loudness of the stretch before ``sample``: dBFS per device channel, at least ``finite.FLOOR_DB``.
+    """Loudness of the stretch before ``sample``: dBFS per device channel, at least ``spec.FLOOR_DB``.
 
     ``faults``: what is wrong with channels, such as ``channel 2 is silent``.
     """

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.frontend.pcm import to_float
-from cosyd.spec import AudioSpec
+from cosyd.spec import FLOOR_DB, AudioSpec
 from cosyd.types import Level
 
-FLOOR_DB = -120.0
 HELD_S = 0.5  # of frames at most: 0.4 MB of 8 channels
 CLIP = 0.999  # a sample this close to full scale counts as clipped
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from cosyd import types
 from cosyd.errors import PublishError
-from cosyd.publish.finite import FLOOR_DB
 from cosyd.publish.messages import (
     DAEMON,
     JOURNALLED_TYPES,
@@ -34,6 +33,7 @@ from cosyd.publish.messages import (
     from_object,
     matches,
 )
+from cosyd.spec import FLOOR_DB
 
 STAMPS = {"seq": 7, "n": 2, "kept": 6, "boot": "b0", "t_wall": 1.5, "t_mono_ns": 9, "sample": 16}
 HEAD = '"v":1,"source":"mic","seq":7,"n":2,"kept":6,"boot":"b0","t_wall":1.5,"t_mono_ns":9,"sample":16'

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosyd.runtime.level import CLIP, FLOOR_DB, HELD_S, LevelMeter
-from cosyd.spec import AudioSpec, SampleFormat
+from cosyd.runtime.level import CLIP, HELD_S, LevelMeter
+from cosyd.spec import FLOOR_DB, AudioSpec, SampleFormat
 from cosyd.types import Level
 
 SPEC = AudioSpec(16_000, 2, SampleFormat.S16)
