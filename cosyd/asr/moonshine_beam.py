@@ -173,16 +173,9 @@ class BeamSearch:
         sure = option.score + max(0.0, option.bonus)
         tokens, scores = (*path.tokens, option.token), (*path.scores, sure)
         grown = Path(tokens, scores, option.total, option.plain, favoured=option.favoured)
-        return grown if self._bias is None else self._favoured(self._bias, grown, path, option)
-
-    def _favoured(self, bias: Bias, grown: Path, path: Path, option: _Option) -> Path:
-        state = bias.next(path.state, option.token)
-        before = path.lent
-        if bias.ends[option.token]:
-            before = max(0.0, before - bias.settled(path.state))
-        lent = max(0.0, before + option.bonus) if bias.lent(state) else 0.0
-        complete = lent > 0 and bias.settled(state) > 0
-        lifted = path.lifted | {state} if complete else path.lifted
+        if self._bias is None:
+            return grown
+        state, lent, lifted = _phrases(self._bias, path, option)
         return replace(grown, state=state, lent=lent, lifted=lifted)
 
     def _options(
@@ -202,24 +195,21 @@ class BeamSearch:
         if self._bias is None:
             return kept
         others = [*own[len(kept) :], *(option for option in options if option.favoured)]
-        kept += self._for_phrases(alive, others, max(_best(ended), *(option.total for option in options)))
+        best = max(_best(ended), *(option.total for option in options))
+        kept += self._for_phrases(self._bias, alive, others, best)
         return sorted(kept, key=lambda option: -option.total)
 
-    def _for_phrases(self, alive: Sequence[Path], options: list[_Option], best: float) -> Iterator[_Option]:
+    def _for_phrases(
+        self, bias: Bias, alive: Sequence[Path], options: list[_Option], best: float
+    ) -> Iterator[_Option]:
         """The best of the steps that have a phrase or are in one."""
         left = FAVOURED
         for option in sorted(options, key=lambda option: -option.total):
             if not left or option.total < best - self._prune:
                 return
-            if self._in_phrase(alive[option.row], option):
+            if _in_phrase(bias, alive[option.row], option):
                 left -= 1
                 yield option._replace(favoured=True)
-
-    def _in_phrase(self, path: Path, option: _Option) -> bool:
-        if option.token == EOS and self._bias is not None:
-            return bool(path.lifted) or (path.lent > 0 and self._bias.settled(path.state) > 0)
-        grown = self._grown(path, option)
-        return grown.lent > 0 or bool(grown.lifted)
 
     def _steps_of(self, path: Path, row: int, logits: Array, first: Array | None) -> list[_Option]:
         """The likeliest tokens after a path, with hotwords and without."""
@@ -256,6 +246,32 @@ class BeamSearch:
             again = bias.following(path.state) == state
             change[again] = -owed[again]
         return np.asarray(logits + change)
+
+
+class _Phrases(NamedTuple):
+    """As of ``Path``, after a step."""
+
+    state: int
+    lent: float
+    lifted: frozenset[int]
+
+
+def _phrases(bias: Bias, path: Path, option: _Option) -> _Phrases:
+    state = bias.next(path.state, option.token)
+    before = path.lent
+    if bias.ends[option.token]:
+        before = max(0.0, before - bias.settled(path.state))
+    lent = max(0.0, before + option.bonus) if bias.lent(state) else 0.0
+    complete = lent > 0 and bias.settled(state) > 0
+    return _Phrases(state, lent, path.lifted | {state} if complete else path.lifted)
+
+
+def _in_phrase(bias: Bias, path: Path, option: _Option) -> bool:
+    """Whether a step has a phrase or is in one."""
+    if option.token == EOS:
+        return bool(path.lifted) or (path.lent > 0 and bias.settled(path.state) > 0)
+    phrases = _phrases(bias, path, option)
+    return phrases.lent > 0 or bool(phrases.lifted)
 
 
 def _ended(tokens: Sequence[int], scores: Sequence[float], option: _Option) -> Path:
