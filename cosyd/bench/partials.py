@@ -14,6 +14,7 @@ from cosyd.asr.listener import Listener
 from cosyd.asr.listening import Action
 from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
 from cosyd.asr.recognizers import load_recognizer
+from cosyd.bench.partials_peer import moonshine_lines, timed
 from cosyd.bench.report import Report, percentiles
 from cosyd.bench.shown import Shown
 from cosyd.bench.speech import EVAL_SETS, Audio, Clip, eval_clips
@@ -24,10 +25,11 @@ from cosyd.config.schema import AsrConfig, EndpointConfig, PathsConfig, VadConfi
 from cosyd.frontend.silero import SileroVad
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME
-from cosyd.types import Final, Partial, RecognitionEvent
+from cosyd.types import Final, Partial, RecognitionEvent, Word
 
 PAUSE_S = 1.5  # between clips: longer than the longest patience of the endpoint
 QUICK_CLIPS = 8
+PEER = "moonshine-voice"
 SOON_MS = 500.0
 FLICKER_PERCENT = 5.0
 METHOD = (
@@ -39,7 +41,9 @@ METHOD = (
     "words that were taken back or changed, of all that were shown; case and marks do not count. *Whole*: "
     "the audio of each final decoded once more as one piece, without any partial or promise before; "
     "word errors are of both against the transcripts. *Load*: processor time of all decodes per time in "
-    "which someone speaks or an utterance waits for its end."
+    "which someone speaks or an utterance waits for its end. *moonshine-voice*: the same recording on the "
+    "same clock, its stream asked for an update as often; the ends of its words are those of the same words "
+    "in cosyd's finals, words that these do not have are left out."
 )
 
 
@@ -52,6 +56,7 @@ class Watched:
     gone: int = 0
     texts: list[str] = field(default_factory=list)  # of finals, by clip
     whole: list[str] = field(default_factory=list)  # of whole decodes, by clip
+    words: list[Word] = field(default_factory=list)  # of finals, with their times in the recording
     open_s: float = 0.0
     busy_s: float = 0.0
     lags_s: list[float] = field(default_factory=list)  # from the last sound of a partial to the partial
@@ -70,9 +75,26 @@ def run(quick: bool) -> dict[str, Any]:
         clips = list(eval_clips(name, QUICK_CLIPS if quick else None))
         watched = watch(clips, recognizer, vad)
         rows.append(_tell(report, name, clips, watched))
-    head = ("set", "words", "shown P50", "P90", "first partial P50", "partial's lag P50", "load")
+        rows.append(_peer(name, clips, watched))
+    head = (
+        "set",
+        "recogniser",
+        "words",
+        "flicker",
+        "shown P50",
+        "P90",
+        "first partial P50",
+        "partial's lag P50",
+        "load",
+    )
     report.table("Times", head, rows)
     return report.as_dict()
+
+
+def recording(clips: Sequence[Clip]) -> Audio:
+    """All clips one after the other, with a pause around each."""
+    pause = np.zeros(int(PAUSE_S * FRAME.rate_hz), np.float32)
+    return np.concatenate([pause, *(part for clip in clips for part in (clip.audio, pause))])
 
 
 def watch(clips: Sequence[Clip], recognizer: SegmentRecognizer, vad: SileroVad) -> Watched:
@@ -85,12 +107,10 @@ class _Watch:
         self._recognizer = recognizer
         self._vad = vad
         self._clips = clips
-        pause = np.zeros(int(PAUSE_S * FRAME.rate_hz), np.float32)
-        self._audio: Audio = np.concatenate(
-            [pause, *(part for clip in clips for part in (clip.audio, pause))]
-        )
-        lengths = [clip.audio.size + pause.size for clip in clips]
-        self._edges = np.cumsum(lengths) + pause.size // 2  # where one clip's stretch ends in the recording
+        self._audio = recording(clips)
+        pause = int(PAUSE_S * FRAME.rate_hz)
+        lengths = [clip.audio.size + pause for clip in clips]
+        self._edges = np.cumsum(lengths) + pause // 2  # where one clip's stretch ends in the recording
         self._listener = Listener(VadConfig(), EndpointConfig(), AsrConfig(), FRAME.rate_hz, source="bench")
         self._queue = VirtualQueue(recognizer)
         self._open: dict[int, Shown] = {}
@@ -148,6 +168,7 @@ class _Watch:
         words, gone = shown.changes()
         found.shown, found.gone = found.shown + words, found.gone + gone
         found.delays_s += shown.delays()
+        found.words += event.words
         found.open_s += (event.decided_sample - event.start_sample) / FRAME.rate_hz
         clip = min(int(np.searchsorted(self._edges, event.start_sample)), len(self._clips) - 1)
         first, last = self._heard.pop(event.utt, (0, 0))
@@ -180,4 +201,25 @@ def _tell(report: Report, name: str, clips: Sequence[Clip], watched: Watched) ->
     first, lag = percentiles(watched.firsts_s, (50,))[50], percentiles(watched.lags_s, (50,))[50]
     load = watched.busy_s / max(1e-9, watched.open_s)
     cells = (delay[50], delay[90], 1e3 * first, 1e3 * lag)
-    return (name, str(len(watched.delays_s)), *(f"{ms:.0f} ms" for ms in cells), f"{load:.0%}")
+    count = str(len(watched.delays_s))
+    return (name, "cosyd", count, f"{flicker:.1f} %", *(f"{ms:.0f} ms" for ms in cells), f"{load:.0%}")
+
+
+def _peer(name: str, clips: Sequence[Clip], watched: Watched) -> tuple[str, ...]:
+    """The row of Moonshine's own library on the same recording, asked as often."""
+    found = moonshine_lines(recording(clips), AsrConfig().partial_ms / 1000)
+    if isinstance(found, str):
+        return (name, PEER, f"not run: {found}", *[""] * 6)
+    busy_s, lines = found
+    delays_s = [delay for line in lines for delay in timed(line, watched.words).shown.delays()]
+    shown, gone = np.sum([line.shown.changes() for line in lines], axis=0)
+    delay = {p: 1e3 * s for p, s in percentiles(delays_s, (50, 90)).items()}
+    first = 1e3 * percentiles([line.shown.texts[0][0] - line.begin for line in lines], (50,))[50]
+    cells = (
+        f"{delay[50]:.0f} ms",
+        f"{delay[90]:.0f} ms",
+        f"{first:.0f} ms",
+        "",
+        f"{busy_s / watched.open_s:.0%}",
+    )
+    return (name, PEER, str(len(delays_s)), f"{100 * gone / max(1, shown):.1f} %", *cells)
