@@ -7,23 +7,22 @@ has lost the thread repeats himself, and is sure of it. These are weighed (``WEI
 
 A word that is taken back is as bad as one that comes ``PRICE_S`` too late. So a word is worth showing when
 its probability is above price / (price + wait). The wait is until another result, as far as one notices it,
-or as long as the word has been said so far: what did not become surer for long hardly will. Where results
-come less often, on a slower processor, a word is shown with less. Words are shown in their order, so a
-doubtful one keeps those behind it off the screen: shown is the beginning for which the sum over its words of
-what they are above it is greatest.
+or as long as the word has been said so far: what did not become surer for long hardly will. Of waits only the
+first ``MOST_WAIT_S`` count: what is doubtful for longer is late anyway. Where results come less often, on a
+slower processor, a word is shown with less. Words are shown in their order, so a doubtful one keeps those
+behind it off the screen: shown is the beginning for which the sum over its words of what they are above it is
+greatest.
 
 What is shown changes with the final only, also where results have long said something else: one in three
 changes before it would be one too many, and no word comes sooner by them.
 
-On 134 clips of LibriSpeech train-clean-100, 170 of ``train/kathleen`` and 130 of ``train/synthetic``, half of
-them in noise at 8 to 20 dB, on a processor on which a result takes some 75 ms and comes every 480, half of
-the words were shown within 563, 556 and 544 ms of their end, nine tenths within 1.5, 1.3 and 1.4 s, and 5.8,
-6.7 and 7.3 % of the words shown were taken back. The same results, shown as they were before (words with 0.8,
-or said twice; changed when four results agree): 593, 610 and 579 ms, 1.6, 1.5 and 1.3 s, 5.5, 7.7 and 8.1 %;
-all that is recognised: 325 to 334 ms, 0.8 to 1.0 s, 28 to 32 %. With a third of the time, every 300 ms,
-LibriSpeech and kathleen: 381 and 446 ms, 1.1 and 1.3 s, 6.1 and 6.0 %; as before 326 and 391 ms, 0.9 and 1.1
-s, 8.6 and 9.3 %. The price chooses between soon and steady: with 1.5 s, 539, 543 and 526 ms, 6.3, 7.8 and 7.6
-%; with 2.1 s, 584, 585 and 564 ms, 5.3, 6.3 and 6.8 %.
+On 126 clips of LibriSpeech train-clean-100, 180 of ``train/kathleen`` and 160 of ``train/synthetic``, each in
+quiet and in noise at 8 dB, with a result every 200 ms that takes 21, half of the words were shown within
+364 ms of their end, nine tenths within 2.0 s, and 5.9 % of the words shown were taken back; on a processor
+on which it takes 70 ms and comes every 450, 590 ms, 2.6 s, 5.8 %. Of all that is recognised it would be 28 to
+32 %. The price chooses between soon and steady: with 1.6 s, 342 ms, 1.9 s, 6.8 %; with 2.2 s, 394 ms, 2.4 s,
+5.2 %. So does what counts of a wait: with 1 s and a price of 1.8, 343 ms, 1.4 s, 7.8 %; with 1 s and a price
+of 2.6, 391 ms, 1.6 s, 6.9 %. Every 300 instead of 200 ms, half of the words come 70 ms later.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from typing import NamedTuple
 
 from cosyd.asr.stable import common_prefix, keep_promise, split_words, word_key
 
-PRICE_S = 1.8
+PRICE_S = 1.9
 UNNOTICED_S = 0.15  # of a wait
-LEAST_WAIT_S, MOST_WAIT_S = 0.1, 1.0  # what is noticed of one; after a pause one does not know how long
+LEAST_WAIT_S, MOST_WAIT_S = 0.1, 0.4  # what is noticed of one; after a pause one does not know how long
 LONGEST_ECHO = 8  # words that are said again at once
 WORDS_BEFORE = 3  # whose probabilities tell about a word
 _CERTAIN = 1e-4  # log-odds end here
@@ -96,9 +95,9 @@ class Screen:
         """How far each word's probability of staying is above what it should be to be shown."""
         again = common_prefix(keys, self._keys)
         self._since = self._since[:again] + [at] * (len(keys) - again)
-        wait = min(max(at - self._newest - UNNOTICED_S, LEAST_WAIT_S), MOST_WAIT_S)
+        wait = max(at - self._newest - UNNOTICED_S, LEAST_WAIT_S)
         self._keys, self._newest = keys, at
-        waits = [max(wait, at - since) for since in self._since]
+        waits = [min(max(wait, at - since), MOST_WAIT_S) for since in self._since]
         staying = probabilities(keys, sure, again)
         return [p - PRICE_S / (PRICE_S + wait) for p, wait in zip(staying, waits, strict=True)]
 

@@ -29,7 +29,7 @@ METHOD = """\
 `cosyd run` as a process of its own, `file` sources, a subscriber in this process. What it understands is
 measured by `cosyd bench wer`. **Latency**: in real time; from the end of the endpoint's silence to the
 arrival of the final here. **Load**: processor seconds of all processes per second, in real time with
-partials every 300 ms: clips without pauses between them, then faint noise in which nobody speaks.
+partials every 200 ms: clips without pauses between them, then faint noise in which nobody speaks.
 **Start**: from starting the process to READY=1 on the notification socket, models in the page cache.
 **Soak**: an hour of audio looped as fast as it is processed; growth is the median of the last quarter
 against that of the third."""

@@ -102,7 +102,7 @@ class AsrConfig(Section):
         "measured, for as many streams as share a step.",
     )
     partial_ms: int = live(
-        300, "Pause between partial results while someone speaks; 0 is none.", ge=0, le=10_000
+        200, "Pause between partial results while someone speaks; 0 is none.", ge=0, le=10_000
     )
     second_pass: str | None = restart(
         None, "Beside a streaming model: the model that hears each utterance again, whole, for its final."

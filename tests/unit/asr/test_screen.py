@@ -54,8 +54,12 @@ def test_where_results_come_less_often_words_are_shown_with_less() -> None:
     assert after(fair, pause_s=0.9) == ["a b"]
 
 
+def test_what_stays_doubtful_waits_for_the_final() -> None:
+    assert set(after(*[("a b", (SURE_OF_IT, 0.25))] * 20)) == {"a"}
+
+
 def test_what_has_not_become_surer_for_long_is_shown() -> None:
-    results = [("a b", (SURE_OF_IT, 0.4))] * 20
+    results = [("a b", (SURE_OF_IT, 0.5))] * 20
     shown = after(*results)
     assert shown[:2] == ["a", "a"]
     assert shown[-1] == "a b"
