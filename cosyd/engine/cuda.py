@@ -97,6 +97,7 @@ class CudaMemory:
         address = int(self._call("cuMemAlloc", max(1, nbytes)))
         owner = _Allocation(self, address)
         self._call("cuMemsetD8", address, 0, max(1, nbytes))
+        self._call("cuStreamSynchronize", 0)  # or it may come after what another stream writes here
         return Buffer(address, nbytes, owner)
 
     def write(self, buffer: Buffer, values: Array, stream: int = 0) -> None:

@@ -30,6 +30,7 @@ class DeviceArray:
         if data.shape != self.shape:
             raise ValueError(f"{data.shape} into device array {self.shape}")
         self._gpu.cuda.memcpy_htod(self.address, data)
+        self._settle()
 
     def get(self) -> Array:
         """Blocking copy to the host; for tests."""
@@ -39,6 +40,11 @@ class DeviceArray:
 
     def clear(self) -> None:
         self._gpu.cuda.memset_d8(self.address, 0, self.nbytes)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Both go to the default stream, for which streams that compute do not wait."""
+        self._gpu.cuda.Context.synchronize()
 
     def free(self) -> None:
         """Once; what still runs on the device must not use it."""

@@ -50,7 +50,7 @@ $python tests/gpu/dead_gpu.py "$models" "$COSYD_KERNEL_CACHE"
 
 echo "== engines, states of streams, features handed over (needs onnxruntime-gpu)"
 $python -m pytest -q -rs -p no:cacheprovider tests/unit/engine/test_engine_contract.py tests/gpu/test_engines_cuda.py \
-    tests/gpu/test_rows_gpu.py tests/gpu/test_handover_gpu.py
+    tests/gpu/test_rows_gpu.py tests/gpu/test_handover_gpu.py tests/gpu/test_memory_gpu.py
 if [ -d "$models/moonshine-tiny-en" ]; then
     echo "== Moonshine on the GPU, beside the CPU (needs onnxruntime-gpu)"
     $python -m pytest -q -rs -s -p no:cacheprovider tests/gpu/test_moonshine_gpu.py
