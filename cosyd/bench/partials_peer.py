@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cosyd.bench.load_peers import MOONSHINE_ENV
-from cosyd.bench.shown import Shown, keys, matched
+from cosyd.bench.shown import Shown, keys, pairs
 from cosyd.bench.speech import Audio
 from cosyd.spec import FRAME
 from cosyd.types import Word
@@ -90,9 +90,8 @@ def timed(line: Line, spoken: Sequence[Word]) -> Line:
     near = [w for w in spoken if w.end > line.begin - NEAR_S and w.start < line.end + NEAR_S]
     final = keys(line.shown.texts[-1][1])
     there = [key for word in near for key in keys(word.w)[:1] or [""]]
-    pairs = dict(zip(sorted(matched(final, there)), sorted(matched(there, final)), strict=True))
+    same = pairs(final, there)
     line.shown.words = tuple(
-        replace(near[pairs[i]], conf=1.0) if i in pairs else Word(key, 0.0, 0.0)
-        for i, key in enumerate(final)
+        replace(near[same[i]], conf=1.0) if i in same else Word(key, 0.0, 0.0) for i, key in enumerate(final)
     )
     return line

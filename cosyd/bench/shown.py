@@ -56,10 +56,17 @@ def keys(text: str) -> list[str]:
 
 def matched(a: Sequence[str], b: Sequence[str]) -> set[int]:
     """Which words of ``a`` are in ``b``, by the alignment of fewest edits."""
+    return set(pairs(a, b))
+
+
+def pairs(a: Sequence[str], b: Sequence[str]) -> dict[int, int]:
+    """The words of ``a`` that are in ``b``, and where there, by the alignment of fewest edits."""
     from rapidfuzz.distance import Levenshtein
 
-    found: set[int] = set()
+    found: dict[int, int] = {}
     for part in Levenshtein.opcodes(a, b):
         if part.tag == "equal":
-            found.update(range(part.src_start, part.src_end))
+            found |= zip(
+                range(part.src_start, part.src_end), range(part.dest_start, part.dest_end), strict=True
+            )
     return found
