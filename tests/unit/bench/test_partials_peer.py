@@ -43,8 +43,8 @@ def test_words_that_cosyd_did_not_hear_have_no_delay() -> None:
 
 
 def test_words_may_be_paired_in_more_than_one_way() -> None:
-    spoken = [Word(word, 1.0 + i, 1.5 + i, 0.9) for i, word in enumerate("a b a c b a".split())]
-    assert len(timed(line((9.0, "b a c a b")), spoken).shown.words) == 5
+    spoken = [Word(word, 1.0 + i, 1.5 + i, 0.9) for i, word in enumerate("bbbcba")]
+    assert len(timed(line((9.0, "a c a b a")), spoken).shown.words) == 5
 
 
 def test_words_said_elsewhere_in_the_recording_do_not_count() -> None:
