@@ -6,14 +6,10 @@ Moonshine's own library runs beside ours, on the same recording, when an interpr
 
 from __future__ import annotations
 
-import json
-import os
 import resource
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +21,7 @@ from cosyd.asr.listener import Listener
 from cosyd.asr.listening import Action
 from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
 from cosyd.asr.recognizers import load_recognizer
+from cosyd.bench.ask_moonshine import ask_moonshine
 from cosyd.bench.report import Report, percentiles
 from cosyd.config.paths import Paths
 from cosyd.config.schema import AsrConfig, EndpointConfig, PathsConfig, VadConfig
@@ -36,7 +33,6 @@ from cosyd.types import Final, Partial, RecognitionEvent, SpeechEnded, SpeechSta
 Audio = NDArray[np.float32]
 
 LENGTHS_S = (1, 2, 5, 10, 20)
-PEER_ENV = "MOONSHINE_VOICE_PYTHON"
 PEER_TIMEOUT_S = 300  # it has 44 s of audio to go through
 LEAD_S, TRAIL_S = 0.5, 2.0  # silence around the recording: a beginning to be noticed, an end to be waited for
 QUICK_S = 12.0
@@ -134,20 +130,8 @@ def _cost(recognizer: SegmentRecognizer, request: SegmentRequest, repeats: int) 
 
 def _peer_costs(speech: Audio, lengths: Sequence[int]) -> tuple[list[float], str]:
     """CPU seconds of the peer for each length, or nothing and why."""
-    python = os.environ.get(PEER_ENV)
-    if not python:
-        return [], f"{PEER_ENV} names no interpreter that has it"
-    if not Path(python).is_file():
-        return [], f"{PEER_ENV}={python}: no such file"
-    command = [python, "-c", _PEER, *map(str, lengths)]
-    try:
-        done = subprocess.run(command, input=speech.tobytes(), capture_output=True, timeout=PEER_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        return [], f"it did not finish in {PEER_TIMEOUT_S} s"
-    if done.returncode:
-        return [], (done.stderr.decode(errors="replace").strip().splitlines() or ["it failed"])[-1]
-    costs: list[float] = json.loads(done.stdout.splitlines()[-1])
-    return costs, ""
+    costs = ask_moonshine(_PEER, lengths, speech, PEER_TIMEOUT_S)
+    return ([], costs) if isinstance(costs, str) else (costs, "")
 
 
 # --- at the pace of speech ---------------------------------------------------------------------------

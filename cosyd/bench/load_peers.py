@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from cosyd.bench.ask_moonshine import ask_moonshine
 from cosyd.bench.load_requests import PIECE, Answers
 from cosyd.bench.speech import Audio
 from cosyd.spec import FRAME
 
-MOONSHINE_ENV = "MOONSHINE_VOICE_PYTHON"  # an interpreter that has moonshine-voice
 TIMEOUT_S = 600.0
 # Runs in the peer's interpreter: clips of one length as float32 on stdin; that length in samples, clients and
 # requests as arguments -> waits, time and processor time as JSON. Its library takes one request at a time.
@@ -50,21 +47,9 @@ print(json.dumps([waits, time.monotonic() - begun, time.process_time() - cpu]))
 
 def moonshine(clips: Sequence[Audio], clients: int, total: int) -> Answers | str:
     """Moonshine's own library, or why it was not run. ``clips`` are of one length."""
-    python = os.environ.get(MOONSHINE_ENV)
-    if not python:
-        return f"{MOONSHINE_ENV} names no interpreter that has it"
-    if not Path(python).is_file():
-        return f"{MOONSHINE_ENV}={python}: no such file"
-    command = [python, "-c", _MOONSHINE, str(clips[0].size), str(clients), str(total)]
-    audio = np.stack(clips).astype("<f4").tobytes()
-    try:
-        done = subprocess.run(command, input=audio, capture_output=True, timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        return f"it did not finish in {TIMEOUT_S:.0f} s"
-    if done.returncode:
-        return (done.stderr.decode(errors="replace").strip().splitlines() or ["it failed"])[-1]
-    waits, took_s, cpu_s = json.loads(done.stdout.splitlines()[-1])
-    return Answers(waits, took_s, cpu_s)
+    audio = np.stack(clips)
+    answers = ask_moonshine(_MOONSHINE, (clips[0].size, clients, total), audio, TIMEOUT_S)
+    return answers if isinstance(answers, str) else Answers(*answers)
 
 
 class Sherpa:

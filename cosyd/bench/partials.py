@@ -63,6 +63,22 @@ class Watched:
     lags_s: list[float] = field(default_factory=list)  # from the last sound of a partial to the partial
     firsts_s: list[float] = field(default_factory=list)  # from the first sound to the first partial
 
+    def watched(self, shown: Shown) -> None:
+        """An utterance that has ended, its final with it."""
+        words, gone = shown.changes()
+        self.shown, self.gone = self.shown + words, self.gone + gone
+        self.delays_s += shown.delays()
+
+    @property
+    def delay_ms(self) -> dict[int, float]:
+        """The 50th and the 90th percentile."""
+        return {p: 1e3 * s for p, s in percentiles(self.delays_s, (50, 90)).items()}
+
+    @property
+    def flicker(self) -> float:
+        """Percent of the words shown."""
+        return 100 * self.gone / max(1, self.shown)
+
 
 def run(quick: bool) -> dict[str, Any]:
     """Measure and report. Raises CosydError without recordings or models."""
@@ -170,9 +186,7 @@ class _Watch:
         shown = self._open.pop(event.utt, Shown())
         shown.add(now, event.text)
         shown.words = event.words
-        words, gone = shown.changes()
-        found.shown, found.gone = found.shown + words, found.gone + gone
-        found.delays_s += shown.delays()
+        found.watched(shown)
         found.words += event.words
         found.open_s += (event.decided_sample - event.start_sample) / FRAME.rate_hz
         clip = min(int(np.searchsorted(self._edges, event.start_sample)), len(self._clips) - 1)
@@ -188,17 +202,17 @@ def errors(reference: str, text: str) -> int:
 
 
 def _tell(report: Report, name: str, clips: Sequence[Clip], watched: Watched) -> None:
-    delay = {p: 1e3 * s for p, s in percentiles(watched.delays_s, (50, 90)).items()}
-    flicker = 100 * watched.gone / max(1, watched.shown)
     words = sum(len(normalise(clip.text).split()) for clip in clips)
     ours = [errors(clip.text, text) for clip, text in zip(clips, watched.texts, strict=True)]
     whole = [errors(clip.text, text) for clip, text in zip(clips, watched.whole, strict=True)]
     worse = sum(a > b for a, b in zip(ours, whole, strict=True))
     better = sum(a < b for a, b in zip(ours, whole, strict=True))
     count = f"{len(watched.delays_s)} words"
-    report.add(f"{name}: a word is shown after its end, P50", delay[50], "ms", target=SOON_MS, note=count)
+    report.add(
+        f"{name}: a word is shown after its end, P50", watched.delay_ms[50], "ms", target=SOON_MS, note=count
+    )
     note = f"{watched.gone} of {watched.shown} words"
-    report.add(f"{name}: flicker", flicker, "%", target=FLICKER_PERCENT, note=note)
+    report.add(f"{name}: flicker", watched.flicker, "%", target=FLICKER_PERCENT, note=note)
     note = f"{100 * sum(ours) / words:.2f} % against {100 * sum(whole) / words:.2f} %; of {len(clips)} clips "
     note += f"{worse} worse, {better} better"
     above = 100 * (sum(ours) - sum(whole)) / words
@@ -206,13 +220,12 @@ def _tell(report: Report, name: str, clips: Sequence[Clip], watched: Watched) ->
 
 
 def _row(name: str, who: str, watched: Watched) -> tuple[str, ...]:
-    delay = {p: 1e3 * s for p, s in percentiles(watched.delays_s, (50, 90)).items()}
-    flicker = 100 * watched.gone / max(1, watched.shown)
-    first, lag = percentiles(watched.firsts_s, (50,))[50], percentiles(watched.lags_s, (50,))[50]
+    seconds = (watched.firsts_s, watched.lags_s)
+    medians = (1e3 * percentiles(values, (50,))[50] if values else None for values in seconds)
+    times = (watched.delay_ms[50], watched.delay_ms[90], *medians)
+    cells = ("" if ms is None else f"{ms:.0f} ms" for ms in times)
     load = watched.busy_s / max(1e-9, watched.open_s)
-    cells = (delay[50], delay[90], 1e3 * first, 1e3 * lag)
-    count = str(len(watched.delays_s))
-    return (name, who, count, f"{flicker:.1f} %", *(f"{ms:.0f} ms" for ms in cells), f"{load:.0%}")
+    return (name, who, str(len(watched.delays_s)), f"{watched.flicker:.1f} %", *cells, f"{load:.0%}")
 
 
 def _peer(name: str, clips: Sequence[Clip], watched: Watched) -> tuple[str, ...]:
@@ -221,15 +234,8 @@ def _peer(name: str, clips: Sequence[Clip], watched: Watched) -> tuple[str, ...]
     if isinstance(found, str):
         return (name, PEER, f"not run: {found}", *[""] * 6)
     busy_s, lines = found
-    delays_s = [delay for line in lines for delay in timed(line, watched.words).shown.delays()]
-    shown, gone = np.sum([line.shown.changes() for line in lines], axis=0)
-    delay = {p: 1e3 * s for p, s in percentiles(delays_s, (50, 90)).items()}
-    first = 1e3 * percentiles([line.shown.texts[0][0] - line.begin for line in lines], (50,))[50]
-    cells = (
-        f"{delay[50]:.0f} ms",
-        f"{delay[90]:.0f} ms",
-        f"{first:.0f} ms",
-        "",
-        f"{busy_s / watched.open_s:.0%}",
-    )
-    return (name, PEER, str(len(delays_s)), f"{100 * gone / max(1, shown):.1f} %", *cells)
+    peer = Watched(busy_s=busy_s, open_s=watched.open_s)
+    for line in lines:
+        peer.watched(timed(line, watched.words).shown)
+        peer.firsts_s.append(line.shown.texts[0][0] - line.begin)
+    return _row(name, PEER, peer)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from cosyd.bench.load_peers import MOONSHINE_ENV
+from cosyd.bench.ask_moonshine import ask_moonshine
 from cosyd.bench.shown import Shown, keys, pairs
 from cosyd.bench.speech import Audio
 from cosyd.spec import FRAME
@@ -55,22 +51,8 @@ class Line:
 
 def moonshine_lines(audio: Audio, every_s: float) -> tuple[float, list[Line]] | str:
     """Processor time and lines, or why it was not run. ``every_s``: between two updates."""
-    python = os.environ.get(MOONSHINE_ENV)
-    if not python:
-        return f"{MOONSHINE_ENV} names no interpreter that has it"
-    if not Path(python).is_file():
-        return f"{MOONSHINE_ENV}={python}: no such file"
-    command = [python, "-c", _SCRIPT, str(FRAME.block), str(FRAME.rate_hz), str(every_s)]
-    try:
-        done = subprocess.run(
-            command, input=audio.astype("<f4").tobytes(), capture_output=True, timeout=TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired:
-        return f"it did not finish in {TIMEOUT_S:.0f} s"
-    if done.returncode:
-        return (done.stderr.decode(errors="replace").strip().splitlines() or ["it failed"])[-1]
-    busy_s, changes = json.loads(done.stdout.splitlines()[-1])
-    return busy_s, lines_of(changes)
+    found = ask_moonshine(_SCRIPT, (FRAME.block, FRAME.rate_hz, every_s), audio, TIMEOUT_S)
+    return found if isinstance(found, str) else (found[0], lines_of(found[1]))
 
 
 def lines_of(changes: Sequence[tuple[float, int, str, float, float]]) -> list[Line]:

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("rapidfuzz", reason="needs the bench extra")
 
-from cosyd.bench import partials_peer
+from cosyd.bench.ask_moonshine import MOONSHINE_ENV
 from cosyd.bench.partials_peer import Line, lines_of, moonshine_lines, timed
 from cosyd.types import Word
 
@@ -53,7 +53,7 @@ def test_words_said_elsewhere_in_the_recording_do_not_count() -> None:
 
 def test_it_says_why_it_was_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     silence = np.zeros(16_000, np.float32)
-    monkeypatch.delenv(partials_peer.MOONSHINE_ENV, raising=False)
+    monkeypatch.delenv(MOONSHINE_ENV, raising=False)
     assert "names no interpreter" in str(moonshine_lines(silence, 0.3))
-    monkeypatch.setenv(partials_peer.MOONSHINE_ENV, "/nowhere/python")
-    assert moonshine_lines(silence, 0.3) == f"{partials_peer.MOONSHINE_ENV}=/nowhere/python: no such file"
+    monkeypatch.setenv(MOONSHINE_ENV, "/nowhere/python")
+    assert moonshine_lines(silence, 0.3) == f"{MOONSHINE_ENV}=/nowhere/python: no such file"
