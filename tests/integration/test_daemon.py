@@ -147,8 +147,11 @@ def test_after_everything_was_killed_the_recording_plays_from_its_start(beckett)
     """Case 35: the segment of the killed daemon is reclaimed, and not taken for one's own."""
     with Listening(playing(beckett)) as run:
         run.until(is_("asr.partial"))
+        workers = [w["pid"] for w in run.control("status")["workers"]]
         os.killpg(run.daemon.process.pid, signal.SIGKILL)
         run.daemon.process.wait()
+        for pid in workers:  # each of the group dies in its own time, the daemon perhaps first
+            _wait_for_end(pid)
         ring = ring_path(run.daemon.paths, "talk")
         with RingReader.attach(ring) as reader:
             assert reader.writer is WriterState.DEAD
