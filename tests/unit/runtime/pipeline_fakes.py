@@ -88,13 +88,13 @@ class Run:
 
 
 @contextmanager
-def running(**changes):
-    """A pipeline on fakes. ``changes`` are sections of the configuration."""
+def running(emit=None, **changes):
+    """A pipeline on fakes that tells ``emit`` or its ``Run``. ``changes``: sections of the configuration."""
     config = Config(**{"frontend": {"denoise": "off", "remove_dc": False}, **changes})
     front_end = FrontEnd(config.frontend, LoudnessVad(), None, config.frontend.max_streams)
     emitted = []
     with DecodeQueue(LoudnessRecognizer()) as queue:
-        pipeline = Pipeline(config, front_end, queue, 30.0, emitted.append)
+        pipeline = Pipeline(config, front_end, queue, 30.0, emit or emitted.append)
         try:
             yield Run(pipeline, emitted)
         finally:

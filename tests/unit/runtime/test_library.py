@@ -33,8 +33,7 @@ def rules(monkeypatch):
 
     @contextmanager
     def fakes(config, emit):
-        with running() as run:
-            run.pipeline._emit = emit
+        with running(emit) as run:
             yield run.pipeline, dict
 
     monkeypatch.setattr("cosyd.pipeline.open_recognition", fakes)

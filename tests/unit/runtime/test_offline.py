@@ -28,8 +28,7 @@ def transcribe(monkeypatch: pytest.MonkeyPatch):
 
     @contextmanager
     def fakes(config, emit):
-        with running() as run:
-            run.pipeline._emit = emit
+        with running(emit) as run:
             yield run.pipeline, dict
 
     monkeypatch.setattr(offline, "open_recognition", fakes)
