@@ -15,7 +15,7 @@ from cosyd.asr.doubt import believed
 from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
 from cosyd.asr.recognizers import load_recognizer
 from cosyd.bench import chinese, speech, text
-from cosyd.bench.reel import Reel, make_reel, texts_by_clip
+from cosyd.bench.reel import Reel, make_reel, said_and_heard
 from cosyd.bench.report import Report
 from cosyd.bench.session import play
 from cosyd.client import AsrFinal
@@ -27,14 +27,15 @@ from cosyd.spec import FRAME
 
 METHOD = """\
 The clips of a set with 1.5 s of silence between them as one recording, which the real daemon plays as fast
-as it is processed; finals, as a subscriber gets them, are put back to clips by their times. *Direct* is the
-same recogniser fed each clip by itself, where the language is told; *faster-whisper* is that library with
-the same files, 8 bit, as many paths, without timestamps, fed each clip, if it is installed. Mandarin:
-character errors; both sides without punctuation, numbers as they are read (WeTextProcessing), simplified
-(OpenCC); *bare*: without punctuation only, so that a number in figures or a traditional character is an
-error. English: word errors, lower-cased, without punctuation, numbers spelled out. *Right language*: finals
-whose `language` is the set's. *Noise*: three pieces of 3 s of each of six noises, given to the recogniser
-without the gate that is before it in the daemon; how many of them become text."""
+as it is processed; finals, as a subscriber gets them, are put back to clips by their times (to two clips
+together where one final reaches into both). *Direct* is the same recogniser fed each clip by itself, where
+the language is told; *faster-whisper* is that library with the same files, 8 bit, as many paths, without
+timestamps, fed each clip, if it is installed. Mandarin: character errors; both sides without punctuation,
+numbers as they are read (WeTextProcessing), simplified (OpenCC); *bare*: without punctuation only, so that a
+number in figures or a traditional character is an error. English: word errors, lower-cased, without
+punctuation, numbers spelled out. *Right language*: finals whose `language` is the set's. *Noise*: three
+pieces of 3 s of each of six noises, given to the recogniser without the gate that is before it in the daemon;
+how many of them become text."""
 
 PIECES, PIECE_S = 3, 3
 BEAM = 4
@@ -96,17 +97,18 @@ def run(quick: bool) -> dict[str, Any]:
 def _measure(task: _Task, reel: Reel, store: ModelStore, report: Report) -> tuple[str, ...]:
     sys.stderr.write(f"languages: {task.set}, {task.model}, {task.language}\n")
     finals = play(reel.path, realtime=False, asr=task.settings, stuck_s=STUCK_S).finals
-    ours = texts_by_clip(reel, finals)
+    together, ours = (list(texts) for texts in zip(*said_and_heard(reel, finals), strict=True))
     direct = peer = None
     if task.language != AUTO:
         direct = _direct(task, reel, store)
         peer = _faster_whisper(store.path(task.model), task.language, reel)
     errors, unit = (chinese.cer, "CER") if task.spoken == "zh" else (_wer, "WER")
     said = [clip.text for clip in reel.clips]
-    report.add(f"{unit}: {task.set}, {task.model}, {task.language}", errors(said, ours), "%")
+    report.add(f"{unit}: {task.set}, {task.model}, {task.language}", errors(together, ours), "%")
     right = _share(finals, lambda final: final.language == task.spoken)
-    bare = f"{chinese.cer(said, ours, chinese.bare):.1f}" if task.spoken == "zh" else ""
-    shown = ("–" if texts is None else f"{errors(said, texts):.1f}" for texts in (ours, direct, peer))
+    bare = f"{chinese.cer(together, ours, chinese.bare):.1f}" if task.spoken == "zh" else ""
+    shown = [f"{errors(together, ours):.1f}"]
+    shown += ["–" if texts is None else f"{errors(said, texts):.1f}" for texts in (direct, peer)]
     clips = str(len(reel.clips))
     return (task.set, task.model, task.language, clips, *shown, bare, f"{100 * right:.0f} %")
 
