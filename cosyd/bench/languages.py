@@ -68,9 +68,11 @@ TASKS = (
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """Measure. ``quick``: a few clips; the whole takes some twenty minutes."""
+    """Measure. ``quick``: a few clips; the whole takes some minutes (twenty on a slow machine)."""
     report = Report("languages", "Other languages: Whisper", METHOD, quick)
     store = ModelStore(Paths.resolve(PathsConfig()).models)
+    for model in {task.model for task in TASKS}:
+        store.require(model)  # now, not after twenty minutes
     rows = []
     with tempfile.TemporaryDirectory(prefix="cosyd-bench-") as folder:
         for task in TASKS:
