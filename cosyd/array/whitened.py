@@ -94,7 +94,7 @@ class Whitened:
         """
         white = self._white @ spectra[:, :, self._used].transpose(2, 1, 0)  # [bins, microphones, hops]
         level = np.sqrt((np.square(white.real) + np.square(white.imag)).sum(axis=1, keepdims=True))
-        white /= np.maximum(level, _NOTHING)
+        white *= np.reciprocal(np.maximum(level, _NOTHING))  # six times as fast as complex / real
         mean = white @ white.conj().transpose(0, 2, 1) / np.float32(len(spectra) * self.bins)
         cross = mean[:, self._first, self._second] * np.float32(np.sqrt(2))
         own = np.diagonal(mean, axis1=1, axis2=2).real
