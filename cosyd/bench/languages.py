@@ -60,15 +60,15 @@ class _Task:
 MANDARIN, ENGLISH = "aishell", "librispeech-other"
 TASKS = (
     _Task(MANDARIN, "whisper-base", "zh", "zh", 50),  # all there are
-    _Task(MANDARIN, "whisper-base", AUTO, "zh", 20),
-    _Task(ENGLISH, "whisper-base", "en", "en", 12),
-    _Task(ENGLISH, "whisper-base", AUTO, "en", 12),
-    _Task(ENGLISH, "whisper-tiny-en", "en", "en", 12),
+    _Task(MANDARIN, "whisper-base", AUTO, "zh", 50),
+    _Task(ENGLISH, "whisper-base", "en", "en", 40),
+    _Task(ENGLISH, "whisper-base", AUTO, "en", 40),
+    _Task(ENGLISH, "whisper-tiny-en", "en", "en", 40),
 )
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """Measure. ``quick``: a few clips; the whole takes some minutes (twenty on a slow machine)."""
+    """Measure. ``quick``: a few clips; the whole takes four minutes, many times that on a slow machine."""
     report = Report("languages", "Other languages: Whisper", METHOD, quick)
     store = ModelStore(Paths.resolve(PathsConfig()).models)
     for model in {task.model for task in TASKS}:
