@@ -24,10 +24,8 @@ from cosyd.bench import demo_scene
 from cosyd.bench.daemon import Daemon
 from cosyd.bench.report import percentiles
 from cosyd.client import AsrFinal, AsrPartial, Client, Message, State
-from cosyd.config.paths import Paths
-from cosyd.config.schema import PathsConfig
 from cosyd.errors import CosydError
-from cosyd.models.store import ModelStore
+from cosyd.models.configured import configured_store
 from cosyd.runtime.embedded import check_source
 
 MODEL, RECORDING = "demo-speech", "two_cities.wav"
@@ -129,7 +127,7 @@ def _source(arguments: argparse.Namespace, screen: Screen) -> Iterator[dict[str,
     if arguments.source == "mic":
         yield {"name": "mic", "type": "portaudio"}
         return
-    store = ModelStore(Paths.resolve(PathsConfig()).models)
+    store = configured_store()
     if arguments.scene is None:
         path = arguments.recording or store.require(MODEL) / RECORDING
         yield _recording("speech", path)

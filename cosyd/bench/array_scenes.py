@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from cosyd.array.geometry import Geometry
 from cosyd.bench import scene, speech
 from cosyd.bench.speech import Audio, Clip
-from cosyd.config.paths import Paths
-from cosyd.config.schema import ArrayConfig, FrontendConfig, PathsConfig
+from cosyd.config.schema import ArrayConfig, FrontendConfig
 from cosyd.frontend.factory import make_front_end
 from cosyd.frontend.front_end import FrontEnd
-from cosyd.models.store import ModelStore
+from cosyd.models.configured import configured_store
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
 from cosyd.types import Voice
 
@@ -39,7 +38,7 @@ class Heard:
 
 def open_front_end(**options: object) -> FrontEnd:
     """The daemon's, for one stream."""
-    store = ModelStore(Paths.resolve(PathsConfig()).models)
+    store = configured_store()
     return make_front_end(FrontendConfig(max_streams=1, **options), store)  # type: ignore[arg-type]
 
 

@@ -16,9 +16,8 @@ from cosyd.bench.scene import Room, Scene
 from cosyd.bench.signals import Tally
 from cosyd.bench.speech import Audio, Clip
 from cosyd.bench.text import normalise
-from cosyd.config.paths import Paths
-from cosyd.config.schema import ArrayConfig, PathsConfig
-from cosyd.models.store import ModelStore
+from cosyd.config.schema import ArrayConfig
+from cosyd.models.configured import configured_store
 from cosyd.spec import FRAME
 
 SNR_DB = (10, 5, 0)
@@ -32,7 +31,7 @@ NOTHING = 1e-6  # of the denoised signal: the beam learns from the denoiser, nob
 def recognition(report: Report, each: int) -> None:
     """Word errors a beam and SNR, with ``each`` clips of every set."""
     front_end, tally = array_scenes.open_front_end(), Tally()
-    asr = Moonshine.load(ModelStore(Paths.resolve(PathsConfig()).models).require("moonshine-tiny-en"))
+    asr = Moonshine.load(configured_store().require("moonshine-tiny-en"))
     said = 0
     for snr_db, clip, scene in _scenes(each, SNR_DB):
         said += len(normalise(clip.text).split())

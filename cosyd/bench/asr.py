@@ -23,9 +23,9 @@ from cosyd.asr.recognizer import SegmentRecognizer, SegmentRequest
 from cosyd.asr.recognizers import load_recognizer
 from cosyd.bench.ask_moonshine import ask_moonshine
 from cosyd.bench.report import Report, percentiles
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, EndpointConfig, PathsConfig, VadConfig
+from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
 from cosyd.frontend.silero import SileroVad
+from cosyd.models.configured import configured_store
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME
 from cosyd.types import Final, Partial, RecognitionEvent, SpeechEnded, SpeechStarted
@@ -73,7 +73,7 @@ def _speech(store: ModelStore) -> Audio:
 def run(quick: bool) -> dict[str, Any]:
     """Measure and report. Raises ModelMissing when the models are not there."""
     report = Report("asr", "Recognition", METHOD, quick)
-    store = ModelStore(Paths.resolve(PathsConfig()).models)
+    store = configured_store()
     recognizer = load_recognizer(AsrConfig(), store)
     speech = _speech(store)
     _costs(report, recognizer, speech, repeats=2 if quick else 5)

@@ -27,9 +27,8 @@ from cosyd.bench.judged import Judged
 from cosyd.bench.reliability_chart import Panel, reliability_chart
 from cosyd.bench.report import Report
 from cosyd.bench.speech import DATA, EVAL_SETS, Audio, eval_clips
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, PathsConfig
-from cosyd.models.store import ModelStore
+from cosyd.config.schema import AsrConfig
+from cosyd.models.configured import configured_store
 from cosyd.types import Transcript
 
 EXAMPLE = DATA.parent / "models" / "streaming-ctc-tiny"
@@ -105,7 +104,7 @@ def _eval_words(recognise: Recognise, quick: bool) -> dict[str, Judged]:
 def _moonshine(quick: bool) -> Found:
     sys.stderr.write("confidence: Moonshine\n")
     name = AsrConfig().model
-    calibration = calibration_of(ModelStore(Paths.resolve(PathsConfig()).models).require(name), name)
+    calibration = calibration_of(configured_store().require(name), name)
     return Found("Moonshine", _eval_words(by_segment(open_raw()), quick), calibration, "as shipped")
 
 

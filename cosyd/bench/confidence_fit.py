@@ -15,9 +15,8 @@ from cosyd.asr.recognizer import SegmentRequest
 from cosyd.asr.recognizers import FINALS_BEAM
 from cosyd.bench.judged import Judged
 from cosyd.bench.speech import Audio, Clip, mix, noise, train_clips
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, PathsConfig
-from cosyd.models.store import ModelStore
+from cosyd.config.schema import AsrConfig
+from cosyd.models.configured import configured_store
 from cosyd.spec import FRAME
 from cosyd.types import Transcript
 
@@ -51,7 +50,7 @@ def train_words(recognise: Recognise, share: float = 1.0) -> Judged:
 
 def open_raw() -> Moonshine:
     """Moonshine as for finals, its confidences as the network gives them."""
-    folder = ModelStore(Paths.resolve(PathsConfig()).models).require(AsrConfig().model)
+    folder = configured_store().require(AsrConfig().model)
     return Moonshine.load(folder, beam=FINALS_BEAM)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 
 from cosyd.errors import CosydError
+from cosyd.models.configured import configured_store
 
 STOP_S = 30  # finishing what was said takes a second; a daemon that needs longer hangs
 
@@ -49,6 +50,7 @@ class Daemon:
 
     def __enter__(self) -> Daemon:
         private = {name: str(self.folder) for name in ("state", "cache", "runtime", "keys")}
+        private["models"] = str(configured_store().root)
         settings = {**self._settings, "paths": private | self._settings.get("paths", {})}
         config = self.folder / "cosyd.yaml"
         config.write_text(json.dumps(settings))  # JSON is YAML, too

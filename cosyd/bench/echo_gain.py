@@ -13,9 +13,8 @@ from cosyd.asr.recognizers import load_recognizer
 from cosyd.bench.report import Report
 from cosyd.bench.speech import EVAL_SETS, Audio, Clip, eval_clips, speech_power, train_clips
 from cosyd.bench.text import normalise
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, FrontendConfig, PathsConfig
-from cosyd.models.store import ModelStore
+from cosyd.config.schema import AsrConfig, FrontendConfig
+from cosyd.models.configured import configured_store
 from cosyd.spec import FRAME
 
 LEVELS_DBFS = (-6, -20, -30, -40, -50)  # of frames with speech; at -6 its peaks are clipped
@@ -27,7 +26,7 @@ class Words:
     """The recogniser, asked for the word errors of whole clips."""
 
     def __enter__(self) -> Words:
-        store = ModelStore(Paths.resolve(PathsConfig()).models)
+        store = configured_store()
         self._recognizer = load_recognizer(AsrConfig(), store)
         return self
 

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosyd.bench.report import Report
-from cosyd.config.paths import Paths
-from cosyd.config.schema import FrontendConfig, PathsConfig
+from cosyd.config.schema import FrontendConfig
 from cosyd.frontend.contract import STEP_BLOCKS
 from cosyd.frontend.dtln import LAYERS, UNITS
 from cosyd.frontend.factory import DENOISE_MODEL, make_denoiser, make_front_end, make_vad
@@ -24,6 +23,7 @@ from cosyd.frontend.filters import DcRemoval
 from cosyd.frontend.front_end import FrontEnd
 from cosyd.frontend.resample import Resampler
 from cosyd.frontend.stage import Stage
+from cosyd.models.configured import configured_store
 from cosyd.models.onnx import open_session
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME, AudioSpec, SampleFormat
@@ -41,7 +41,7 @@ METHOD = (
 
 
 def _store() -> ModelStore:
-    return ModelStore(Paths.resolve(PathsConfig()).models)
+    return configured_store()
 
 
 def _median_us(work: Callable[[], object], times: int) -> float:

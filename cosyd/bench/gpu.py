@@ -36,10 +36,9 @@ def run(quick: bool, memory_csv: Path | None = None) -> dict[str, Any]:
 
     ``memory_csv``: GPU memory and load every 100 ms, with a chart beside it.
     """
-    from cosyd.config.paths import Paths
-    from cosyd.config.schema import PathsConfig
+    from cosyd.config.load import load
 
-    paths = Paths.resolve(PathsConfig())
+    paths = load().paths
     return run_with(paths.models, paths.cache / "kernels", quick, memory_csv=memory_csv)
 
 

@@ -22,8 +22,8 @@ from cosyd.asr.recognizers import load_recognizer
 from cosyd.bench.hotwords_tally import Tally, fall, fall_range
 from cosyd.bench.report import Report, number
 from cosyd.bench.speech import Audio, Clip, eval_clips, mix, noise
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, Config, PathsConfig
+from cosyd.config.schema import AsrConfig, Config
+from cosyd.models.configured import configured_store
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME
 
@@ -63,7 +63,7 @@ Decode = Callable[[Audio], str]
 def run(quick: bool) -> dict[str, Any]:
     """Measure and report. Raises CosydError without the evaluation sets or the model."""
     report = Report("hotwords", "Hotwords", METHOD, quick)
-    ways = _ways(ModelStore(Paths.resolve(PathsConfig()).models))
+    ways = _ways(configured_store())
     most = QUICK_CLIPS if quick else CLIPS
     rows = [_row("coffee, clean", _tallies(ways, eval_clips("coffee-commands", most)))]
     for snr_db in KITCHEN_DB:

@@ -20,8 +20,8 @@ from cosyd.bench.report import Report
 from cosyd.bench.session import play
 from cosyd.client import AsrFinal
 from cosyd.config.languages import AUTO
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, PathsConfig
+from cosyd.config.schema import AsrConfig
+from cosyd.models.configured import configured_store
 from cosyd.models.store import ModelStore
 from cosyd.spec import FRAME
 
@@ -70,7 +70,7 @@ TASKS = (
 def run(quick: bool) -> dict[str, Any]:
     """Measure. ``quick``: a few clips; the whole takes four minutes, many times that on a slow machine."""
     report = Report("languages", "Other languages: Whisper", METHOD, quick)
-    store = ModelStore(Paths.resolve(PathsConfig()).models)
+    store = configured_store()
     for model in {task.model for task in TASKS}:
         store.require(model)  # now, not after twenty minutes
     rows = []

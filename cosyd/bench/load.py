@@ -26,8 +26,8 @@ from cosyd.bench.load_requests import Answers, Requests
 from cosyd.bench.report import Report, percentiles
 from cosyd.bench.speech import Audio, eval_clips
 from cosyd.bench.streaming_model import save_ctc
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, GpuConfig, PathsConfig
+from cosyd.config.load import load
+from cosyd.config.schema import AsrConfig, GpuConfig
 from cosyd.engine.streams import StreamEngines
 from cosyd.errors import CosydError
 from cosyd.frontend.silero import SileroVad
@@ -68,7 +68,7 @@ class _Load:
     def __init__(self, report: Report, random: Path, quick: bool) -> None:
         self._report = report
         self._random = random
-        self._paths = Paths.resolve(PathsConfig())
+        self._paths = load().paths
         self._store = ModelStore(self._paths.models)
         self._clips = _clips()
         self._requests = QUICK_REQUESTS if quick else REQUESTS

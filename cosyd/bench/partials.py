@@ -20,10 +20,9 @@ from cosyd.bench.shown import Shown
 from cosyd.bench.speech import EVAL_SETS, Audio, Clip, eval_clips
 from cosyd.bench.text import edit_distance, normalise
 from cosyd.bench.virtual import VirtualQueue
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, EndpointConfig, PathsConfig, VadConfig
+from cosyd.config.schema import AsrConfig, EndpointConfig, VadConfig
 from cosyd.frontend.silero import SileroVad
-from cosyd.models.store import ModelStore
+from cosyd.models.configured import configured_store
 from cosyd.spec import FRAME
 from cosyd.types import Final, Partial, RecognitionEvent, Word
 
@@ -83,7 +82,7 @@ class Watched:
 def run(quick: bool) -> dict[str, Any]:
     """Measure and report. Raises CosydError without recordings or models."""
     report = Report("partials", "Partial results", METHOD, quick)
-    store = ModelStore(Paths.resolve(PathsConfig()).models)
+    store = configured_store()
     recognizer = load_recognizer(AsrConfig(), store)
     vad = SileroVad(store.require("silero-vad-6") / "silero_vad_16k_op15.onnx", 1)
     rows = []

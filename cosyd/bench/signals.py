@@ -20,12 +20,11 @@ from cosyd.bench import speech
 from cosyd.bench.report import Report, save
 from cosyd.bench.speech import Audio
 from cosyd.bench.text import normalise
-from cosyd.config.paths import Paths
-from cosyd.config.schema import PathsConfig, VadConfig
+from cosyd.config.schema import VadConfig
 from cosyd.frontend.factory import make_denoiser, make_vad
 from cosyd.frontend.filters import DcRemoval
 from cosyd.frontend.stage import Stage
-from cosyd.models.store import ModelStore
+from cosyd.models.configured import configured_store
 from cosyd.spec import FRAME
 
 SNRS_DB = (0, 5, 10, 20)
@@ -45,7 +44,7 @@ class Bench:
     """The stages and the recogniser, one stream of each."""
 
     def __init__(self) -> None:
-        store = ModelStore(Paths.resolve(PathsConfig()).models)
+        store = configured_store()
         self._denoise = make_denoiser(store, 1)
         self._vad = make_vad(store, 1)
         self._dc = DcRemoval(1)

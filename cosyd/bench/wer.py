@@ -16,9 +16,8 @@ from cosyd.bench.report import Report
 from cosyd.bench.session import play
 from cosyd.bench.speech import Audio, Clip
 from cosyd.bench.text import normalise
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, PathsConfig
-from cosyd.models.store import ModelStore
+from cosyd.config.schema import AsrConfig
+from cosyd.models.configured import configured_store
 
 METHOD = """\
 The clips of a set with 1.5 s of silence between them as one recording, which the real daemon plays as fast
@@ -47,7 +46,7 @@ def run(quick: bool) -> dict[str, Any]:
         "clean": None,
         f"{NOISE} {SNR_DB} dB": lambda stretch, number: speech.mix(stretch, noise, SNR_DB, number),
     }
-    store = ModelStore(Paths.resolve(PathsConfig()).models)
+    store = configured_store()
     greedy, beam = load_recognizer(AsrConfig(beam=1), store), load_recognizer(AsrConfig(), store)
     rows = []
     with tempfile.TemporaryDirectory(prefix="cosyd-bench-") as folder:

@@ -17,9 +17,8 @@ from cosyd.asr.recognizers import load_recognizer
 from cosyd.bench.report import Report, percentiles
 from cosyd.bench.speech import Audio, Clip, eval_clips, mix, noise
 from cosyd.bench.text import normalise
-from cosyd.config.paths import Paths
-from cosyd.config.schema import AsrConfig, PathsConfig
-from cosyd.models.store import ModelStore
+from cosyd.config.schema import AsrConfig
+from cosyd.models.configured import configured_store
 from cosyd.spec import FRAME
 from cosyd.types import Word
 
@@ -84,7 +83,7 @@ def _places(spoken: Sequence[str], words: Sequence[Word]) -> dict[int, int]:
 def run(quick: bool) -> dict[str, Any]:
     """Measure and report. Raises CosydError without recordings or model."""
     report = Report("words", "Times of words", METHOD, quick)
-    recognizer = load_recognizer(AsrConfig(), ModelStore(Paths.resolve(PathsConfig()).models))
+    recognizer = load_recognizer(AsrConfig(), configured_store())
     pairs = list(_pairs(QUICK_PAIRS if quick else PAIRS))
     kitchen = noise("kitchen")
     noisy = [
