@@ -89,7 +89,9 @@ class StreamingModel:
         with ExitStack() as engines:
             if precision == "auto" and len(folder.encoders) > 1:
                 chosen = choose_precision(folder.encoders, opener, partial(_described, folder), streams)
-                folder = replace(folder, encoder=chosen.file)
+                taken = replace(folder, encoder=chosen.file).precision
+                # decoder and joiner with it: what is recognised is that of a model in this precision
+                folder = replace(open_folder(path, (taken, *CPU_ORDER)), encoder=chosen.file)
                 encoder, told = chosen.engine, chosen.reason
             else:
                 encoder, told = opener(folder.encoder), _told(folder, precision)
