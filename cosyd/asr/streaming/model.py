@@ -90,7 +90,7 @@ class StreamingModel:
             if precision == "auto" and len(folder.encoders) > 1:
                 chosen = choose_precision(folder.encoders, opener, partial(_described, folder), streams)
                 taken = replace(folder, encoder=chosen.file).precision
-                # decoder and joiner with it: what is recognised is that of a model in this precision
+                # and the joiner: the text is that of this precision named, and on a GPU no part is in 8 bits
                 folder = replace(open_folder(path, (taken, *CPU_ORDER)), encoder=chosen.file)
                 encoder, told = chosen.engine, chosen.reason
             else:

@@ -165,7 +165,7 @@ def test_whichever_is_the_fastest_recognises_as_it_should(
 
 
 def recognises_as_it_should(folder: Path, voices: list[Audio]) -> None:
-    """The text is that of the file that was taken, one stream at a time, with its decoder and joiner."""
+    """The text is that of the file that was taken, one stream at a time, with its joiner."""
     recognizer = CachedStateRecognizer.load(folder, name="auto", capacity=2, precision="auto")
     reason = recognizer.backend.reason
     assert "the fastest here" in reason or "a step, " in reason
