@@ -38,8 +38,8 @@ class Heard:
 
 def open_front_end(**options: object) -> FrontEnd:
     """The daemon's, for one stream."""
-    store = configured_store()
-    return make_front_end(FrontendConfig(max_streams=1, **options), store)  # type: ignore[arg-type]
+    config = FrontendConfig(max_streams=1, **options)  # type: ignore[arg-type]
+    return make_front_end(config, configured_store())
 
 
 def hear(front_end: FrontEnd, frames: scene.Channels, array: ArrayConfig) -> Heard:

@@ -40,10 +40,6 @@ METHOD = (
 )
 
 
-def _store() -> ModelStore:
-    return configured_store()
-
-
 def _median_us(work: Callable[[], object], times: int) -> float:
     """CPU time of one call in µs."""
     for _ in range(10):
@@ -183,7 +179,7 @@ def run(quick: bool) -> dict[str, Any]:
     """Measure everything; ``quick`` takes a tenth of the calls."""
     times = 60 if quick else 600
     report = Report("frontend", "The front end on the CPU", METHOD, quick)
-    store = _store()
+    store = configured_store()
     _whole(report, store, 6 if quick else 60)
     _together(report, store, 6 if quick else 60)
     _stages(report, store, times)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -89,9 +89,8 @@ class StreamingModel:
         with ExitStack() as engines:
             if precision == "auto" and len(folder.encoders) > 1:
                 chosen = choose_precision(folder.encoders, opener, partial(_described, folder), streams)
-                taken = replace(folder, encoder=chosen.file).precision
-                # and the joiner: the text is that of this precision named, and on a GPU no part is in 8 bits
-                folder = replace(open_folder(path, (taken, *CPU_ORDER)), encoder=chosen.file)
+                # the joiner, too: the text is that of this precision named, and on a GPU no part is in 8 bits
+                folder = open_folder(path, (chosen.precision, *CPU_ORDER))
                 encoder, told = chosen.engine, chosen.reason
             else:
                 encoder, told = opener(folder.encoder), _told(folder, precision)

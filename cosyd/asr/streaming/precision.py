@@ -56,10 +56,10 @@ def _quickest(engine: Engine, feeds: Mapping[str, Array], clock: Clock) -> float
 
 @dataclass(frozen=True)
 class Chosen:
-    """``file`` names the encoder; ``reason``: what was chosen and why, in a few words."""
+    """``precision``: of a step of one stream; ``reason``: what was chosen and why, in a few words."""
 
     engine: Engine
-    file: Path
+    precision: Precision
     reason: str
 
 
@@ -82,8 +82,8 @@ def choose_precision(
             opened.callback(engine.close)
             if engine.memory.device != "cpu":
                 opened.pop_all()
-                return Chosen(engine, encoders[precision], f"{precision}, the best of its files on a GPU")
-        chosen = _measured(engines, encoders, describe(engine), streams, clock)
+                return Chosen(engine, precision, f"{precision}, the best of its files on a GPU")
+        chosen = _measured(engines, describe(engine), streams, clock)
         opened.pop_all()
     for engine in engines.values():
         if engine not in (chosen.engine, *getattr(chosen.engine, "parts", ())):
@@ -93,7 +93,6 @@ def choose_precision(
 
 def _measured(
     engines: Mapping[Precision, Engine],
-    encoders: Mapping[Precision, Path],
     spec: EncoderSpec,
     streams: int,
     clock: Clock,
@@ -105,10 +104,10 @@ def _measured(
     why = _told(timings, n)
     one, other = engines[few], engines[many]
     if few == many or (one.inputs, one.outputs) != (other.inputs, other.outputs):
-        return Chosen(other, encoders[many], f"{many}, the fastest here for {_streams(n)} ({why})")
+        return Chosen(other, many, f"{many}, the fastest here for {_streams(n)} ({why})")
     most = _crossing(timings[few], timings[many], n)
     reason = f"{few} for up to {_streams(most)} a step, {many} for more ({why})"
-    return Chosen(EngineByBatch(one, other, most, spec.x), encoders[few], reason)
+    return Chosen(EngineByBatch(one, other, most, spec.x), few, reason)
 
 
 def _fastest(times: Mapping[Precision, float]) -> Precision:

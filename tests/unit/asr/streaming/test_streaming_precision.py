@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -150,22 +151,18 @@ def test_a_gpu_takes_float16_and_measures_nothing(folder: Path, monkeypatch: pyt
     assert pace.opened[0] == "fp16"
 
 
-def test_in_earnest_a_precision_is_measured(folder: Path, voices: list[Audio]) -> None:
-    recognises_as_it_should(folder, voices)
-
-
-@pytest.mark.parametrize("few", ["int8", "fp32", "fp16"])
-@pytest.mark.parametrize("many", ["int8", "fp32", "fp16"])
-def test_whichever_is_the_fastest_recognises_as_it_should(
-    few: Precision, many: Precision, folder: Path, voices: list[Audio], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fastest", [None, *product(CPU_ORDER, repeat=2)], ids=str)
+def test_in_earnest_a_precision_is_measured_and_recognises_as_it_should(
+    fastest: tuple[Precision, Precision] | None,
+    folder: Path,
+    voices: list[Audio],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fastest = iter((few, many))
-    monkeypatch.setattr("cosyd.asr.streaming.precision._fastest", lambda times: next(fastest))
-    recognises_as_it_should(folder, voices)
-
-
-def recognises_as_it_should(folder: Path, voices: list[Audio]) -> None:
-    """The text is that of the file that was taken, one stream at a time, with its joiner."""
+    """Whichever it is (of one stream, of several; None: as measured), the text is that of the file that was
+    taken, one stream at a time, with its joiner."""
+    if fastest:
+        found = iter(fastest)
+        monkeypatch.setattr("cosyd.asr.streaming.precision._fastest", lambda times: next(found))
     recognizer = CachedStateRecognizer.load(folder, name="auto", capacity=2, precision="auto")
     reason = recognizer.backend.reason
     assert "the fastest here" in reason or "a step, " in reason
